@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from retinue import Document, DocumentStore
-from retinue.tools.keyword_search import match_expression
+from retinue.tools.passages import match_expression
 
 COUNT, DIMENSIONS, TOP = 10_000, 384, 10
 ROUNDS = 4

@@ -21,12 +21,12 @@ from retinue import Agent, Budget, PromptModel
 from retinue.core.events import Replied
 from retinue.core.run_result import RunResult
 from retinue.core.values import Capabilities
+from retinue.evals.comparison import compute_wilson_interval
 from retinue.evals.configurations import Configuration
-from retinue.evals.datasets.published import CATEGORIES, open_bfcl
-from retinue.evals.evaluation import EvalProgress, Plan, evaluate
+from retinue.evals.datasets import CATEGORIES, open_bfcl
 from retinue.evals.marks import count_matches, mark_run
 from retinue.evals.questions import Question
-from retinue.evals.statistics import compute_wilson_interval
+from retinue.evals.study import EvalProgress, Plan, evaluate
 from retinue.extend import AgentAction
 from retinue.strategies.parsing.lenient_json import find_values
 

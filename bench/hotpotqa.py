@@ -24,7 +24,7 @@ from retinue.core.budgets import Budget
 from retinue.core.protocols import Strategy
 from retinue.core.run_result import RunResult
 from retinue.evals.configurations import fingerprint_setup
-from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.datasets import read_questions
 from retinue.evals.kept_results import append_record, read_records
 from retinue.evals.marks import compute_f1, count_unusable_replies, is_exact_match
 from retinue.evals.questions import Question

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from retinue.components.ranking import Ranker, TopPSampler
+from retinue.components.documents import Ranker, TopPSampler
 from retinue.core.tools.tool import Tool
 from retinue.core.values import Document
 from retinue.documents.document_store import DocumentStore

@@ -23,7 +23,7 @@ from retinue.core.budgets import Budget
 from retinue.core.run_result import RunResult
 from retinue.core.values import AgentAction, Decision
 from retinue.evals.configurations import fingerprint_setup
-from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.datasets import read_questions
 from retinue.evals.kept_results import append_record, read_records
 from retinue.evals.marks import count_unusable_replies, is_right
 from retinue.evals.questions import Question

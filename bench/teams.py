@@ -20,7 +20,7 @@ from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.protocols import Model
 from retinue.core.tools.tool import Tool
-from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.datasets import read_questions
 from retinue.models import PromptModel
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator, passages

@@ -12,7 +12,19 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from core.test_events_kept import events
-from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Started, Stopped
+from retinue.core.events import (
+    Asked,
+    Called,
+    Delta,
+    Event,
+    Finished,
+    Observed,
+    Replied,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+)
 from retinue.core.run_result import fold_result
 from retinue.core.values import AgentAction, Observation, Reply, StopReason
 from retinue.display.run_display import RunDisplay
@@ -72,6 +84,16 @@ def test_no_line_is_wider_than_the_terminal_and_the_only_escapes_are_colours(
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert "\x1b" not in plain
     assert [line for line in plain.splitlines() if count_cells(line) > width] == []
+
+
+@pytest.mark.parametrize("event", [Retried(1, "too busy", 2.0), Said("So")], ids=["retried", "said"])
+def test_a_model_that_is_not_done_is_said_to_work(event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with RunDisplay(out := Screen()) as display:
+        display("", Asked(1, 0, ()))
+        display("", event)
+        display.tree.write_head("above")
+        assert "the model works" in out.getvalue().rpartition("above")[2]
 
 
 def test_what_was_held_back_comes_in_its_place() -> None:

@@ -25,8 +25,8 @@ from retinue._internal.progress import progress_to
 from retinue.core.events import Delta, Event
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
-from retinue.display.status_lines import StatusLines
-from retinue.display.terminal import Measure, Wrapping, clean, count_cells
+from retinue.display.run_display import StatusLines
+from retinue.display.terminal import Measure, Paragraph, clean, count_cells
 from retinue.tools import calculator
 
 COST = Usage(100, 20, 60, 1)
@@ -239,15 +239,15 @@ def test_of_runs_at_the_same_time_each_is_shown_whole(capsys: pytest.CaptureFixt
 def test_however_a_text_comes_it_is_broken_between_its_words_into_lines_that_fit(
     text: str, sizes: list[int], width: int
 ) -> None:
-    whole = Wrapping(width)
+    whole = Paragraph(width)
     at_once = whole.add(text) + whole.end()
-    pieces = Wrapping(width)
+    pieces = Paragraph(width)
     written = "".join(map(pieces.add, _cut(text, sizes))) + pieces.end()
     assert written == at_once
     assert all(count_cells(line) <= width for line in written.split("\n"))
     assert "".join(written.split()) == "".join(text.split())
-    unbroken = Wrapping(0, indent="")
-    assert "".join(map(unbroken.add, _cut(text, sizes))) + unbroken.end() == text
+    unbroken = Paragraph(0, rest="")
+    assert "".join(map(unbroken.add, _cut(text, sizes))) + unbroken.end() == f"{text}\n"
 
 
 def _cut(text: str, sizes: list[int]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from hypothesis import given, settings, strategies as st
 from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
 from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
 from retinue.components import SearchEngine, SerpAPIComponent
-from retinue.components.search_providers import PROVIDERS
-from retinue.components.web_search import Found, Question, is_within
+from retinue.components.web_search import PROVIDERS, Found, Question, is_within
 from retinue.net.service_client import ServiceRequest
 
 RECORDED = Path(__file__).parents[1] / "data" / "formats" / "haystack_example_serperdev_response.json"
@@ -107,8 +106,8 @@ def test_domains_language_and_country_are_asked_for(server: SearchServer, vendor
 
 
 def test_the_language_chooses_the_wikipedia() -> None:
-    assert SearchEngine("wikipedia", language="de")._search._service.base_url == "https://de.wikipedia.org"
-    assert SearchEngine("wikipedia")._search._service.base_url == "https://en.wikipedia.org"
+    assert SearchEngine("wikipedia", language="de")._service.base_url == "https://de.wikipedia.org"
+    assert SearchEngine("wikipedia")._service.base_url == "https://en.wikipedia.org"
 
 
 def test_a_recorded_reply_of_serper() -> None:

@@ -208,5 +208,5 @@ def test_the_key_shows_nowhere(serpapi: SerpAPIServer, failing: str, caplog: pyt
         said = "".join(traceback.format_exception(error))
         context = error.__context__
         assert context is None or "Timeout" in repr(context)
-    text = said + caplog.text + repr(search) + repr(vars(search._search)) + repr(serpapi.url)
+    text = said + caplog.text + repr(search) + repr(search._service) + repr(serpapi.url)
     assert not [form for form in FORMS if form in text]

@@ -13,7 +13,7 @@ from fakes.pages_server import PagesServer
 from fakes.search_server import KEY, SearchServer
 from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
 from retinue.components import LinkContentFetcher, SearchEngine, TopPSampler, WebRetriever
-from retinue.components.web_retriever import RetrievalLimits
+from retinue.components.web_pages import RetrievalLimits
 from retinue.config import check
 from retinue.documents.document_store import DocumentStore
 

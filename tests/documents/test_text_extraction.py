@@ -9,8 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from fakes.pages_server import pdf
 from retinue import DataError
-from retinue.documents.text_extraction import Text, extract_text
-from retinue.documents.text_subprocess import extract_text_apart
+from retinue.documents.text_extraction import Text, extract_text, extract_text_apart
 
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain", "application/json", "", "image/png", "text/"]
 

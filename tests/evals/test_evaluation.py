@@ -12,10 +12,10 @@ import pytest
 
 from retinue import Agent, Budget, DataError, ModelError, PromptModel, StopReason, Tool, UsageError
 from retinue.evals.configurations import Configuration, fingerprint_agent, load_configurations
-from retinue.evals.evaluation import EvalProgress, Evaluated, Plan, evaluate
 from retinue.evals.marks import mark_run
 from retinue.evals.questions import ExpectedCall, Question
 from retinue.evals.search_lookup import search_lookup
+from retinue.evals.study import EvalProgress, Evaluated, Plan, evaluate
 from retinue.memory import ConversationMemory
 from retinue.net.retry import Retries
 

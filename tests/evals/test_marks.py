@@ -12,7 +12,7 @@ import pytest
 from retinue import Agent, DataError, PromptModel, Tool
 from retinue.core.values import AgentAction
 from retinue.evals.datasets import open_dataset
-from retinue.evals.judge import NOT_STATED, fingerprint_verdict, judge_answers, read_verdict
+from retinue.evals.judge import NOT_STATED, judge_answers
 from retinue.evals.marks import Marks, count_matches, is_call, is_not_stated, is_right, mark_run
 from retinue.evals.questions import ExpectedCall, Number, OneOf, Question
 
@@ -249,8 +249,8 @@ def test_bfcl_is_also_read_from_its_wheel(tmp_path: Path) -> None:
 
 def judged(question: Question, answer: str, kept: Path, *script: Any) -> bool | None:
     model = PromptModel(script=script)
-    found = asyncio.run(judge_answers(model, [(question, answer)], kept))
-    return read_verdict(model, question, answer, found)
+    (verdict,) = asyncio.run(judge_answers(model, [(question, answer)], kept))
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -278,11 +278,9 @@ def test_a_judge_sees_what_is_accepted_and_no_protocol_in_the_answer(tmp_path: P
     assert judged(nowhere, forged, tmp_path / "v", rule) is False
 
 
-def test_a_verdict_is_of_one_judge_question_and_answer() -> None:
-    model = PromptModel(script=["x"])
-    keys = {
-        fingerprint_verdict(model, ORLO, "a"),
-        fingerprint_verdict(model, ORLO, "b"),
-        fingerprint_verdict(model, SONGS, "a"),
-    }
-    assert len(keys) == 3
+def test_a_verdict_is_of_one_question_and_answer(tmp_path: Path) -> None:
+    kept = tmp_path / "verdicts.jsonl"
+    other = Question("q", "Who?", ("Orlo",))
+    for question, answer in ((ORLO, "a"), (ORLO, "b"), (other, "a"), (ORLO, "b")):
+        judged(question, answer, kept, "yes")
+    assert len({json.loads(line)["key"] for line in kept.read_text().splitlines()}) == 3

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import DataError
-from retinue.evals.datasets import open_dataset
-from retinue.evals.datasets.question_file import KEYS, MAX_PROBLEMS, read_questions
+from retinue.evals.datasets import KEYS, MAX_PROBLEMS, open_dataset, read_questions
 from retinue.evals.questions import ExpectedCall, Number, Question
 from retinue.evals.search_lookup import search_lookup
 

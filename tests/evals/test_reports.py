@@ -9,10 +9,9 @@ import pytest
 
 from retinue import Agent, PromptModel
 from retinue.evals.comparison import Figures, Run, compute_figures
-from retinue.evals.html_report import draw_shares_plot, trade_plot, write_html_report
 from retinue.evals.marks import Marks
 from retinue.evals.questions import Question
-from retinue.evals.report_tables import build_tables, write_markdown_report
+from retinue.evals.report import build_tables, draw_shares_plot, trade_plot, write_html_report, write_markdown_report
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Agent(PromptModel(script=[{"finish": "x"}])).run("?")

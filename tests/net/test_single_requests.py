@@ -11,9 +11,8 @@ import pytest
 
 from fakes.raw_server import CLOSE, HANG, RawServer
 from retinue import NotDone, ToolError
-from retinue.net.connection_pool import ConnectTimeoutError, TooLargeError, open_response, read_body
+from retinue.net.connection_pool import ConnectTimeoutError, Route, TooLargeError, open_response, read_body
 from retinue.net.http1 import UnreadableAnswerError
-from retinue.net.proxy_route import Route
 from retinue.net.retry import TimeLimits
 from retinue.net.url_policy import WebAddress
 from retinue.tools.endpoint import make_endpoint

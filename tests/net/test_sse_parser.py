@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from retinue.net.sse_parser import JsonLines, ServerSentEvents
+from retinue.net.http_client import JsonLines, ServerSentEvents
 
 TEXTS = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
 DATA = st.lists(TEXTS, min_size=1, max_size=3).map("\n".join)

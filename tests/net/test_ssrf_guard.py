@@ -21,7 +21,7 @@ from fakes.connections import connections
 from fakes.pages_server import PagesServer
 from retinue import Document, ToolError, UsageError
 from retinue.components import LinkContentFetcher, WebRetriever
-from retinue.components.web_search import Searched
+from retinue.components.services import Searched
 from retinue.net.ssrf_guard import SsrfGuard
 from retinue.net.url_policy import is_public, parse_url
 

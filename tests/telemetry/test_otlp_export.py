@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -20,13 +22,11 @@ from fakes.until import until
 from retinue import Agent, PromptModel, UsageError, telemetry
 from retinue.core.run_context import TraceParent
 from retinue.telemetry.environment import Pace, read_endpoint, read_sampler
-from retinue.telemetry.otlp_exporter import OtlpExporter
-from retinue.telemetry.sdk_export import make_readable_span
-from retinue.telemetry.span_queue import SpanQueue
-from retinue.telemetry.span_record import CLIENT, SpanEvent, SpanRecord, Value
+from retinue.telemetry.export import OtlpExporter, SpanQueue, make_readable_span
+from retinue.telemetry.spans import SpanEvent, SpanRecord, Value
 
 SHARED = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "x", "gen_ai.request.model": "m"}
-RECORD = SpanRecord(TraceParent(b"t" * 16, b"p" * 8), b"s" * 8, "chat m", CLIENT, 1, 2, SHARED, {"retinue.step": 1})
+RECORD = SpanRecord(TraceParent(b"t" * 16, b"p" * 8), b"s" * 8, "chat m", 1, 2, {**SHARED, "retinue.step": 1})
 QUICK = Pace(delay=0.01)
 
 
@@ -49,6 +49,40 @@ def queue_to(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., SpanQue
         one._thread.join(5)
 
 
+FORKED = """
+import http.server, os, threading
+from retinue import Agent, PromptModel, telemetry
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        connections.append(self)
+        super().setup()
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *said):
+        pass
+
+connections = []
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+agent = Agent(PromptModel(script=[{"when": "", "say": "Paris."}]))
+telemetry.enable(f"http://127.0.0.1:{server.server_address[1]}")
+agent.run("Where?")
+sent, before = telemetry.flush(), len(connections)
+child = os.fork()
+if not child:
+    agent.run("Where?")
+    os._exit(not telemetry.flush())
+ended = os.waitpid(child, 0)[1]
+print(sent, before, ended, len(connections))
+"""
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.booleans()
 VALUES = NUMBERS | st.text() | st.lists(st.text()).map(tuple)
 
@@ -67,7 +101,10 @@ def value_of(value: AnyValue) -> object:
 @given(st.dictionaries(st.text(min_size=1), VALUES), st.text(), st.integers(0, 2**64 - 1), st.text())
 def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: str, at: int, problem: str) -> None:
     event = SpanEvent("paused", at, own)
-    record = RECORD._replace(own=own, name=name, start=at, end=at, error="failed", problem=problem, events=[event])
+    values = SHARED | dict(own)
+    record = RECORD._replace(
+        values=values, name=name, start=at, end=at, error="failed", problem=problem, events=[event]
+    )
     span = encoded(record)
     assert (span.trace_id, span.span_id, span.parent_span_id) == (b"t" * 16, b"s" * 8, b"p" * 8)
     assert (span.kind, span.start_time_unix_nano, span.end_time_unix_nano) == (3, at, at)
@@ -83,7 +120,7 @@ def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: st
 
 def test_attributes_that_are_equal_but_not_the_same() -> None:
     for value in (1, True, 1.0, "1"):
-        span = encoded(RECORD._replace(own={"x": value}))
+        span = encoded(RECORD._replace(values={**SHARED, "x": value}))
         found = next(one.value for one in span.attributes if one.key == "x")
         assert value_of(found) == value
         assert type(value_of(found)) is type(value)
@@ -109,6 +146,20 @@ def test_an_address_of_traces_alone_is_used_as_it_is(collector: OtlpCollector) -
     assert traces.url == f"{collector.url}/here"
     assert read_endpoint(env, "METRICS") is None
     assert read_endpoint({**env, "OTEL_TRACES_EXPORTER": "none"}, "TRACES") is None
+
+
+def test_what_is_said_of_one_signal_counts_for_it_alone() -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://one:4318",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "500",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "x=y",
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION": "gzip",
+    }
+    traces, metrics = read_endpoint(env, "TRACES"), read_endpoint(env, "METRICS")
+    assert traces is not None
+    assert metrics is not None
+    assert (traces.seconds, traces.zipped, traces.headers) == (0.5, True, {})
+    assert (metrics.seconds, metrics.zipped, metrics.headers) == (10, False, {"x": "y"})
 
 
 def test_spans_are_sent_in_batches_without_being_asked(
@@ -229,3 +280,10 @@ def test_a_share_of_traces_is_one() -> None:
     assert 200 < sum(sampler(TraceParent(one, b"")) for one in ids) < 300
     with pytest.raises(UsageError, match="_ARG is '2'; want a number from 0 to 1"):
         read_sampler({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_connections_of_its_own() -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    done = subprocess.run([sys.executable, "-c", FORKED], env=kept, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "2", "0", "4"], done.stderr

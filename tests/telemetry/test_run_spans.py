@@ -12,14 +12,14 @@ from core.test_events_kept import TEXT, events
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
 from retinue.core.run_context import TraceParent
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
-from retinue.telemetry.run_spans import RunSpans, Traced
-from retinue.telemetry.sdk_export import make_readable_span
+from retinue.telemetry.export import make_readable_span
 from retinue.telemetry.span_content import SpanTexts
-from retinue.telemetry.span_record import SpanRecord
+from retinue.telemetry.spans import RunSpans, SpanRecord, Traced, Value
 
 CALLER = TraceParent(b"t" * 16, b"caller__")
-PLACE = Traced("run_1", "run_1", CALLER, rests=True)
+PLACE = Traced("run_1", CALLER, rests=True)
 STARTED = Started("Why?", "agent", "react", "m", ())
+OF_ALL = "retinue.run.id gen_ai.operation.name gen_ai.provider.name gen_ai.agent.name gen_ai.request.model".split()
 IDS = st.sampled_from(["call_1_0", "call_1_1", "call_2_0"])
 ACTIONS = st.builds(AgentAction, st.sampled_from(["a", "b"]), st.text(max_size=3), id=IDS)
 STEPS = st.integers(1, 3)
@@ -47,6 +47,12 @@ def folded(log: Sequence[Event], *, place: Traced = PLACE, content: bool = True)
     return found
 
 
+def own(span: SpanRecord) -> dict[str, Value]:
+    """The attributes that differ from one span of a run to the next."""
+    assert set(OF_ALL) <= span.values.keys()
+    return {name: value for name, value in span.values.items() if name not in OF_ALL}
+
+
 def is_tree(found: Sequence[SpanRecord]) -> bool:
     """Whether each span is there once, and its parent is, too, or is the caller's."""
     ids = [one.span_id for one in found]
@@ -58,7 +64,7 @@ def is_tree(found: Sequence[SpanRecord]) -> bool:
 def test_any_log_makes_a_tree(log: list[Event]) -> None:
     found = folded(log)
     assert is_tree(found)
-    assert sum(one.shared["gen_ai.operation.name"] == "invoke_agent" for one in found) == 1
+    assert sum(one.values["gen_ai.operation.name"] == "invoke_agent" for one in found) == 1
     assert all(0 < one.start <= one.end for one in found)
     encode_spans([make_readable_span(one, Resource({})) for one in found]).SerializeToString()
 
@@ -107,7 +113,7 @@ def test_a_run_of_two_steps() -> None:
         (6 * 10**9, 7 * 10**9),
         (1 * 10**9, 8 * 10**9),
     ]
-    assert first.own == {
+    assert own(first) == {
         "retinue.step": 1,
         "gen_ai.usage.input_tokens": 100,
         "gen_ai.usage.output_tokens": 10,
@@ -116,9 +122,9 @@ def test_a_run_of_two_steps() -> None:
         "gen_ai.response.time_to_first_chunk": 0.25,
         "retinue.cost": 0.5,
     }
-    assert second.own["gen_ai.response.finish_reasons"] == ("length",)
-    assert second.own["retinue.closing"] is True
-    assert run.own == {
+    assert second.values["gen_ai.response.finish_reasons"] == ("length",)
+    assert second.values["retinue.closing"] is True
+    assert own(run) == {
         "retinue.stop_reason": "ANSWER",
         "retinue.steps": 2,
         "gen_ai.usage.input_tokens": 270,
@@ -134,7 +140,7 @@ def test_a_call_whose_outcome_was_lost_is_one_span() -> None:
     call = AgentAction("pay", "x", id="call_1_0")
     seen = Observed(1, Observation("call_1_0", "paid"))
     tool, run = folded([STARTED, Called(1, call), Called(1, call), seen, Finished("Done.", {})])
-    assert (tool.name, tool.start, tool.end, tool.own["retinue.retries"]) == (
+    assert (tool.name, tool.start, tool.end, tool.values["retinue.retries"]) == (
         "execute_tool pay",
         2 * 10**9,
         4 * 10**9,
@@ -169,6 +175,6 @@ def test_what_is_under_way_when_a_run_ends_is_cut_off() -> None:
     }
     for end, (inner, outer) in ends.items():
         tool, run = folded([STARTED, Called(1, call), end])
-        assert (tool.error, tool.own["retinue.tool.outcome"], run.error) == (inner, "cut_off", outer)
+        assert (tool.error, tool.values["retinue.tool.outcome"], run.error) == (inner, "cut_off", outer)
         chat, run = folded([STARTED, Asked(1, 0, ()), end])
         assert (chat.error, run.error) == (inner, outer)

@@ -5,7 +5,7 @@ Whatever it raises comes out as an `Exception`. `SystemExit`, `KeyboardInterrupt
 `BaseExceptionGroup` and a self-inflicted `CancelledError` become `ForeignExit`: the first two would end the event loop
 with everything on it, and asyncio takes the last for a cancellation of the awaiting task. A child process forked by
 foreign code ends where that code returns or waits, and runs none of our code. What ends the process itself
-(`os._exit`, a signal) can only be contained in a separate process (`tools/subprocess_tool.py`).
+(`os._exit`, a signal) can only be contained in a separate process (`tools/function_loader.py`).
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
 from ..evals.configurations import judge_of, load_configurations
 from ..evals.datasets import FORMATS, open_dataset
-from ..evals.evaluation import EvalProgress
 from ..evals.kept_results import ANSWERS
-from ..evals.report_tables import format_share
-from ..evals.study import SEARCHES, Findings, Study, conduct, select_questions, write_reports
+from ..evals.report import format_share
+from ..evals.study import SEARCHES, EvalProgress, Findings, Study, conduct, select_questions, write_reports
 from .progress_line import Progress
 
 

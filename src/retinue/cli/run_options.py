@@ -45,7 +45,7 @@ class _AboveTheTree(logging.Handler):
     """Writes records to standard error, where they do not disturb what shows a run."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from ..display.status_lines import write_aside
+        from ..display.run_display import write_aside
 
         try:
             write_aside(f"{self.format(record)}\n")

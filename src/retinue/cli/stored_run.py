@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..display.event_texts import format_clock_time
+from ..display.run_tree import format_clock_time
 from ..errors import UsageError
 from .event_lines import EventLine
 from .server_database import read_database

@@ -1,21 +1,15 @@
-"""Built-in components, one per file."""
+"""Built-in components."""
 
-from .crawler import Crawler
-from .currency import CurrencyConverter
-from .documents import DocumentSplitter, DocumentWriter, FileConverter, Retriever
+from .documents import DocumentSplitter, DocumentWriter, FileConverter, Ranker, Reader, Retriever, TopPSampler
+from .free_services import CurrencyConverter, Weather
 from .github import GitHubAPI, IssueLink, issue_link
 from .haystack_rest import DeepsetCloudPipeline, HaystackPipeline
-from .link_content import LinkContentFetcher
 from .prompt_node import PromptNode, PromptTemplate
-from .python_runtime import PythonRuntime
-from .ranking import Ranker, TopPSampler
-from .reader import Reader
 from .report_writer import ReportWriter
-from .sandbox import SandboxLimits
-from .search_engine import SearchEngine, SerpAPIComponent
+from .sandbox import PythonRuntime, SandboxLimits
 from .speech import SpeechToText, TextToSpeech
-from .weather import Weather
-from .web_retriever import WebRetriever
+from .web_pages import Crawler, LinkContentFetcher, WebRetriever
+from .web_search import SearchEngine, SerpAPIComponent
 from .wikipedia import Wikipedia
 
 __all__ = [

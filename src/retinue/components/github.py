@@ -6,22 +6,27 @@ import os
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
-from .._internal.message_text import suggest_name
-from ..core.component import Component, QueryComponent
-from ..core.tools.tool import Tool
+from ..core.component import Component
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after
 from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, check_query, read_error_text
-from .web_search import Searched, read_text
+from .services import (
+    NOTHING_FOUND,
+    ResultText,
+    Searched,
+    ServiceOperations,
+    as_list,
+    as_mapping,
+    check_positive,
+    read_text,
+)
 
-OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
 MAX_COMMENTS = 10  # of an issue
 MAX_BODY = 4_000  # characters of an issue that is read,
 MAX_COMMENT = 1_000  # and of each comment
@@ -37,7 +42,7 @@ _KIND = re.compile(r"(?:^|\s)(?:is|type):(?:issue|pr|pull-request)\b")
 _NEXT = re.compile(r'<([^>]*)>[^,]*\brel="next"')
 
 
-class GitHubAPI(QueryComponent[Searched]):
+class GitHubAPI(ServiceOperations):
     """Searches and reads a repository's issues, and searches its code.
 
     The outputs are `documents` (with `title`, `link`, and for issues `number`, `state`, `labels` in `meta`) and
@@ -54,6 +59,8 @@ class GitHubAPI(QueryComponent[Searched]):
         base_url: For GitHub Enterprise `https://HOST/api/v3`.
     """
 
+    operations = {name: name for name in ("search_issues", "search_code", "read_issue", "list_issues")}
+
     def __init__(
         self,
         token: str | None = None,
@@ -64,35 +71,15 @@ class GitHubAPI(QueryComponent[Searched]):
         base_url: str = "https://api.github.com",
         seconds: float = 20.0,
     ) -> None:
-        if operation not in OPERATIONS:
-            raise UsageError(f"GitHubAPI: no operation {operation!r}; {suggest_name(operation, OPERATIONS)}")
-        if top_k < 1:
-            raise UsageError(f"GitHubAPI: top_k must be at least 1, not {top_k}")
+        self.name = "GitHubAPI"
+        self.choose_operation(operation)
+        check_positive("GitHubAPI", top_k=top_k)
         if repository is not None and not REPOSITORY.fullmatch(repository):
             raise UsageError(f"GitHubAPI: want repository as owner/name, not {repository!r}")
-        self.name = "GitHubAPI"
         self.top_k = top_k
         self._repository = repository or ""
         key = (token or os.environ.get("GITHUB_TOKEN") or "").strip()
         self._service = Service("GitHub", base_url, key, seconds)
-        self.tool_function: Callable[..., Awaitable[Searched]] = getattr(self, operation)
-
-    def tools(self) -> list[Tool]:
-        """Return each operation as a tool with its own name."""
-        return [Tool(name, self._with_operation(name), effects="read") for name in OPERATIONS]
-
-    def _with_operation(self, operation: str) -> Self:
-        other = copy(self)
-        other.given = self.given | {"operation": operation}
-        other.tool_function = getattr(other, operation)
-        return other
-
-    async def run_async(self, query: str) -> Searched:
-        """Its operation: the words to search for, the number of the issue, or the label.
-
-        Raises `ToolError` if GitHub cannot be asked or says no, `UsageError` if it refuses the token.
-        """
-        return await self.tool_function(query)
 
     # ── the operations, as a model reads of them ─────────────────────────────────────────────────
 
@@ -108,7 +95,8 @@ class GitHubAPI(QueryComponent[Searched]):
         """
         wanted = [self._limit_query(query, repository), "" if _KIND.search(query) else "is:issue"]
         wanted.append("" if state == "any" else f"state:{state}")
-        return list_results(map(read_issue_json, await self._search("issues", " ".join(filter(None, wanted)))))
+        params = {"q": " ".join(filter(None, wanted))}
+        return _format_list(await self._list_items("/search/issues", params, self.top_k, _read_issue))
 
     async def search_code(self, query: str, repository: str = "") -> Searched:
         """Search the code of a project on GitHub.
@@ -117,7 +105,8 @@ class GitHubAPI(QueryComponent[Searched]):
             query: names or words that stand in the code
             repository: as owner/name, if it is not the usual one
         """
-        return list_results(map(read_code_json, await self._search("code", self._limit_query(query, repository))))
+        params = {"q": self._limit_query(query, repository)}
+        return _format_list(await self._list_items("/search/code", params, self.top_k, _read_code))
 
     async def read_issue(self, issue: int | str, repository: str = "") -> Searched:
         """Read an issue on GitHub with its comments.
@@ -130,12 +119,15 @@ class GitHubAPI(QueryComponent[Searched]):
         if match is None:
             raise ToolError(f"want the number of an issue, or owner/name#number, not {str(issue)[:80]!r}")
         path = f"/repos/{self._choose_repository(match[1] or repository)}/issues/{int(match[2])}"
-        found = read_issue_json((await self._ask(path)).body)
+        found = _read_issue((await self._ask(path)).body)
         if found is None:
             raise ToolError("GitHub answered with something that is not the JSON of an issue")
-        return issue_results(
-            found, map(read_comment_json, await self._list_items(f"{path}/comments", {}, MAX_COMMENTS))
-        )
+        comments = await self._list_items(f"{path}/comments", {}, MAX_COMMENTS, _read_comment)
+        shown = [_format_line(found, 0), _shorten(found.content, MAX_BODY)]
+        shown += [f"{comment.meta['author']}: {_shorten(comment.content, MAX_COMMENT)}" for comment in comments]
+        if (more := found.meta["comments"] - len(comments)) > 0:
+            shown.append(f"({more} more comments)")
+        return {"results": "\n\n".join(shown), "documents": [found, *comments]}
 
     async def list_issues(self, label: str = "", repository: str = "") -> Searched:
         """List the open issues of a project on GitHub, the latest first.
@@ -145,12 +137,8 @@ class GitHubAPI(QueryComponent[Searched]):
             repository: as owner/name, if it is not the usual one
         """
         params = {"state": "open"} | ({"labels": label.strip()} if label.strip() else {})
-        return list_results(
-            map(
-                read_issue_json,
-                await self._list_items(f"/repos/{self._choose_repository(repository)}/issues", params, self.top_k),
-            )
-        )
+        path = f"/repos/{self._choose_repository(repository)}/issues"
+        return _format_list(await self._list_items(path, params, self.top_k, _read_issue))
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -169,12 +157,11 @@ class GitHubAPI(QueryComponent[Searched]):
             return query
         return f"{query} repo:{self._choose_repository(repository)}"
 
-    async def _search(self, what: str, query: str) -> list[Any]:
-        return await self._list_items(f"/search/{what}", {"q": query}, self.top_k)
-
-    async def _list_items(self, path: str, params: Mapping[str, str], most: int) -> list[Any]:
+    async def _list_items(
+        self, path: str, params: Mapping[str, str], most: int, read: Callable[[Any], Document | None]
+    ) -> list[Document]:
         """Return the first `most` items from as many pages as needed, without pull requests, which GitHub lists as
-        issues.
+        issues, and without those that `read` cannot read.
 
         Only the parameters of a link to the next page are used, so it cannot lead elsewhere.
         """
@@ -191,7 +178,7 @@ class GitHubAPI(QueryComponent[Searched]):
             if len(kept) >= most or following is None:
                 break
             params = {**params, **dict(parse_qsl(following[1].partition("?")[2]))}
-        return kept[:most]
+        return [document for item in kept[:most] if (document := read(item)) is not None]
 
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> ServiceAnswer:
         headers = {"Accept": "application/vnd.github.text-match+json", "X-GitHub-Api-Version": "2022-11-28"}
@@ -215,96 +202,63 @@ def _find_rate_limit_pause(answer: ServiceAnswer) -> float | None:
     return _SECONDARY if "secondary rate limit" in read_error_text(answer.body) else None
 
 
-def read_issue_json(item: Any) -> Document | None:
+def _read_issue(item: Any) -> Document | None:
     """Convert an issue; `None` if it has no number or title."""
-    if not isinstance(item, Mapping) or not isinstance(item.get("number"), int) or not read_text(item.get("title")):
+    item = as_mapping(item)
+    title, link = read_text(item.get("title")), read_text(item.get("html_url"))
+    if not isinstance(item.get("number"), int) or not title:
         return None
-    names = [read_text(one.get("name") if isinstance(one, Mapping) else one) for one in _as_list(item.get("labels"))]
+    names = [read_text(one.get("name") if isinstance(one, Mapping) else one) for one in as_list(item.get("labels"))]
     comments = item.get("comments")
     meta = {
-        "title": read_text(item["title"]),
-        "link": read_text(item.get("html_url")),
+        "title": title,
+        "link": link,
         "number": item["number"],
         "state": read_text(item.get("state")),
         "labels": [name for name in names if name],
         "comments": comments if isinstance(comments, int) else 0,
     }
-    return Document(_clean_text(item.get("body")) or meta["title"], meta["link"], meta)
+    return Document(_clean_text(item.get("body")) or title, link, meta)
 
 
-def read_comment_json(item: Any) -> Document | None:
+def _read_comment(item: Any) -> Document | None:
     """Convert a comment; `None` if it is empty."""
-    if not isinstance(item, Mapping) or not _clean_text(item.get("body")):
-        return None
-    author = read_text(_as_mapping(item.get("user")).get("login")) or "somebody"
-    link = read_text(item.get("html_url"))
-    return Document(_clean_text(item["body"]), link, {"link": link, "author": author})
+    text, link = _clean_text(item.get("body")), read_text(item.get("html_url"))
+    author = read_text(as_mapping(item.get("user")).get("login")) or "somebody"
+    return Document(text, link, {"link": link, "author": author}) if text else None
 
 
-def read_code_json(item: Any) -> Document | None:
+def _read_code(item: Any) -> Document | None:
     """Convert a file with matches; its content is the matching places."""
-    if not isinstance(item, Mapping) or not read_text(item.get("path")):
+    title, link = read_text(item.get("path")), read_text(item.get("html_url"))
+    if not title:
         return None
-    fragments = [_clean_text(_as_mapping(one).get("fragment")) for one in _as_list(item.get("text_matches"))]
-    meta = {
-        "title": read_text(item["path"]),
-        "link": read_text(item.get("html_url")),
-        "repository": read_text(_as_mapping(item.get("repository")).get("full_name")),
-    }
-    return Document("\n…\n".join(filter(None, fragments)) or meta["title"], meta["link"], meta)
+    fragments = [_clean_text(as_mapping(one).get("fragment")) for one in as_list(item.get("text_matches"))]
+    repository = read_text(as_mapping(item.get("repository")).get("full_name"))
+    meta = {"title": title, "link": link, "repository": repository}
+    return Document("\n…\n".join(filter(None, fragments)) or title, link, meta)
 
 
-def list_results(found: Iterable[Document | None]) -> Searched:
+def _format_list(documents: list[Document]) -> Searched:
     """Return search results, one line each."""
-    documents = [document for document in found if document is not None]
     lines = [_format_line(document, _EXCERPT) for document in documents]
-    return {"results": "\n".join(lines) or "Nothing was found. Try other words.", "documents": documents}
-
-
-def issue_results(issue: Document, found: Iterable[Document | None]) -> Searched:
-    """Return an issue with its comments, truncated if too long."""
-    comments = [comment for comment in found if comment is not None]
-    said = [f"{comment.meta['author']}: {_shorten(comment.content, MAX_COMMENT)}" for comment in comments]
-    more = issue.meta["comments"] - len(said)
-    shown = [
-        _format_line(issue, 0),
-        _shorten(issue.content, MAX_BODY),
-        *said,
-        *([f"({more} more comments)"] if more > 0 else []),
-    ]
-    return {"results": "\n\n".join(shown), "documents": [issue, *comments]}
+    return {"results": "\n".join(lines) or NOTHING_FOUND, "documents": documents}
 
 
 def _format_line(document: Document, excerpt: int) -> str:
     meta = document.meta
     labels = f" ({', '.join(meta['labels'])})" if meta.get("labels") else ""
     head = f"#{meta['number']} [{meta['state']}] {meta['title']}{labels}" if "number" in meta else str(meta["title"])
-    said = (
-        _shorten(" ".join(document.content.split()), excerpt) if excerpt and document.content != meta["title"] else ""
-    )
-    return f"{head} {meta['link']}" + (f": {said}" if said else "")
+    said = " ".join(document.content.split()) if excerpt and document.content != meta["title"] else ""
+    return f"{head} {meta['link']}" + (f": {_shorten(said, excerpt)}" if said else "")
 
 
 def _clean_text(value: Any) -> str:
     return value.replace("\r\n", "\n").strip() if isinstance(value, str) else ""
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _shorten(said: str, most: int) -> str:
     return said if len(said) <= most else f"{said[:most].rstrip()} …"
-
-
-class Linked(TypedDict):
-    """The outputs of `IssueLink`."""
-
-    results: str
 
 
 def issue_link(
@@ -329,8 +283,8 @@ def issue_link(
         query = urlencode(given, quote_via=quote, safe="", errors="replace")
         return f"{base_url.rstrip('/')}/{repository}/issues/new?{query}"
 
-    if len(link(len(body))) <= MAX_LINK:
-        return link(len(body))
+    if len(whole := link(len(body))) <= MAX_LINK:
+        return whole
     length = bisect_right(range(len(body)), MAX_LINK, key=lambda length: len(link(length))) - 1
     if length < 0:
         raise UsageError(f"labels and template make the link longer than {MAX_LINK:,} characters")
@@ -359,7 +313,7 @@ class IssueLink(Component):
         self._link = partial(issue_link, repository, labels=labels, template=template, base_url=base_url)
         self._link("title")
 
-    def tool_function(self, title: str, body: str = "") -> Linked:
+    def tool_function(self, title: str, body: str = "") -> ResultText:
         """Make a link with which the user can open a new issue on GitHub, with everything filled in. Give the user
         the link in your answer; nothing is sent.
 
@@ -371,6 +325,6 @@ class IssueLink(Component):
             raise ToolError("the title is empty; say the problem in one line")
         return {"results": self._link(title, body)}
 
-    def run(self, query: str) -> Linked:
+    def run(self, query: str) -> ResultText:
         """The link to an issue with the title `query`. Raises `ToolError` if it is empty."""
         return self.tool_function(query)

@@ -19,6 +19,7 @@ from ..core.protocols import Model
 from ..core.tools.result import as_text
 from ..errors import DataError, UsageError
 from ..models import PromptModel
+from .services import check_positive
 
 INLINE = "custom-at-query-time"
 _VARIABLE = re.compile(r"\$(?:(\$)|([a-z_][a-z0-9_]*)(?![A-Za-z0-9_]))")
@@ -32,9 +33,8 @@ class PromptTemplate:
 
     There is no other syntax: no attributes, calls, filters or braces. Values are inserted unchanged, so a `$name` in a
     value is not expanded. `prompt_text` is the text. Without it, `name` is a built-in template (`question-answering`,
-    …), the path of a `.txt` file, or the text itself.
-
-    Raises `UsageError` for an unknown name, and `DataError` for an unreadable file.
+    …), the path of a `.txt` file, or the text itself. Raises `UsageError` for an unknown name, and `DataError` for an
+    unreadable file.
 
     >>> PromptTemplate("Say $word, for $$5.").fill(word="$query")
     'Say $query, for $5.'
@@ -47,9 +47,8 @@ class PromptTemplate:
 
     def __post_init__(self) -> None:
         if not self.prompt_text:
-            name, text = _find_template(self.name)
-            object.__setattr__(self, "name", name)
-            object.__setattr__(self, "prompt_text", text)
+            for field, value in zip(("name", "prompt_text"), _find_template(self.name), strict=True):
+                object.__setattr__(self, field, value)
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
@@ -57,10 +56,8 @@ class PromptTemplate:
         return tuple(dict.fromkeys(found[2] for found in _VARIABLE.finditer(self.prompt_text) if found[2]))
 
     def fill(self, **values: Any) -> str:
-        """Return the text with `values` inserted: documents by their contents, lists line by line.
-
-        Raises `UsageError` if a value is missing; values without a variable are ignored.
-        """
+        """Return the text with `values` inserted: documents by their contents, lists line by line. Raises `UsageError`
+        if a value is missing; values without a variable are ignored."""
         for name in self.variables:
             if values.get(name) is None:
                 given = ", ".join(key for key, value in values.items() if value is not None) or "nothing"
@@ -91,29 +88,23 @@ def _find_template(source: str) -> tuple[str, str]:
         raise UsageError("a template needs a text: PromptTemplate(prompt_text=…), or the name of a built-in one")
     if source in list_built_in():
         return source, (_BUILT_IN / f"{source}.txt").read_text(encoding="utf-8").rstrip("\n")
-    if "\n" not in source and source.endswith((".txt", ".yaml", ".yml")) and "$" not in source:
-        return _read_file(Path(source).expanduser())
     if _NAME.fullmatch(source):
         raise UsageError(
             f"no template {source!r}; there are: {', '.join(list_built_in())} (pass a one-word text as prompt_text=…)"
         )
-    return INLINE, source
-
-
-def _read_file(path: Path) -> tuple[str, str]:
+    if "\n" in source or "$" in source or not source.endswith((".txt", ".yaml", ".yml")):
+        return INLINE, source
+    path = Path(source).expanduser()
     if path.suffix != ".txt":
         raise DataError(f"{path}: a template in YAML is only read as part of a project; want a .txt file")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        return path.stem, path.read_text(encoding="utf-8-sig").removesuffix("\n")
+    except (OSError, ValueError) as error:
         raise DataError(f"template {path}: cannot be read as a text file in UTF-8: {error}") from error
-    return path.stem, text.removesuffix("\n")
 
 
 def _format_value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "\n".join(as_text(item) for item in value)
-    return as_text(value)
+    return "\n".join(map(as_text, value if isinstance(value, list | tuple) else [value]))
 
 
 _QUERY = PromptTemplate("query", "$query")
@@ -155,8 +146,7 @@ class PromptNode(Configurable):
             )
         else:
             self.model = model_name_or_path
-        if top_k < 1:
-            raise UsageError(f"PromptNode: top_k must be at least 1, not {top_k}")
+        check_positive("PromptNode", top_k=top_k)
         template = default_prompt_template
         self.default_prompt_template = PromptTemplate(template) if isinstance(template, str) else template
         self.output_variable = output_variable
@@ -171,10 +161,8 @@ class PromptNode(Configurable):
         return format_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
-        """Return the replies to `template`, or to the default template, filled with `variables`.
-
-        Raises `UsageError` for a missing variable, and `ModelError`.
-        """
+        """Return the replies to `template`, or to the default template, filled with `variables`. Raises `UsageError`
+        for a missing variable, and `ModelError`."""
         filled = self._choose_template(template).fill(**variables)
 
         async def reply(_: int) -> str:
@@ -229,20 +217,13 @@ class PromptNode(Configurable):
 
     def as_component(self) -> DeclaredComponent:
         """Return the declaration for pipelines: the template's variables are required, and the output is
-        `output_variable`.
-        """
+        `output_variable`."""
         needed = self._choose_template(None).variables
         inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
         outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}
+        always, output = frozenset(outputs), self.output_variable
         return DeclaredComponent(
-            "PromptNode",
-            self.run_async,
-            inputs,
-            outputs,
-            frozenset(outputs),
-            self.output_variable,
-            branches=1,
-            takes_all=True,
+            "PromptNode", self.run_async, inputs, outputs, always, output, branches=1, takes_all=True
         )
 
     def _choose_template(self, given: PromptTemplate | str | None) -> PromptTemplate:

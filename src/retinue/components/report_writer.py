@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
-from uuid import uuid4
 
+from .._internal.extras import check_extra
 from ..core.component import Component
-from ..errors import ToolError, UsageError
+from ..errors import ToolError
+from .services import write_whole
 
 MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
 _NAME = 80  # characters
@@ -49,16 +49,14 @@ class ReportWriter(Component):
     A heading with the title is added if there is none, and so is a list of the sources, which are all links of the
     report. The files are called after the title, so nothing outside the folder can be written, and a report with the
     same title takes the place of the former one. HTML in the report is shown as text, images are links, and links to
-    anything but addresses of the web, mail and files beside the report are not links.
-
-    Raises `UsageError` without the extra `documents`.
+    anything but addresses of the web, mail and files beside the report are not links. Raises `UsageError` without the
+    extra `documents`.
     """
 
     effects = "idempotent"
 
     def __init__(self, folder: str | Path, *, name: str = "ReportWriter") -> None:
-        if find_spec("markdown_it") is None:
-            raise UsageError(f"{name} needs the extra 'documents': pip install 'retinue[documents]'")
+        check_extra(name, "documents", "markdown_it")
         self.name = name
         self.folder = Path(folder).expanduser()
 
@@ -68,19 +66,21 @@ class ReportWriter(Component):
         Raises `ToolError` if there is no title or text, the report is longer than 50,000 characters, or the files
         cannot be written.
         """
+        from markdown_it import MarkdownIt
+
         name, title = make_file_name(title), " ".join(title.split())
         if not name or not report.strip():
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        tokens = _make_markdown_parser().parse(report)
+        parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+        tokens = parser.parse(report)
         links = _find_links(tokens)
-        text = _complete_report(title, report, links, list(_find_headings(tokens)))
-        page = _PAGE.format(title=escape(title), body=_make_markdown_parser().render(text))
+        text = _complete_report(title, report, links, tokens)
+        page = _PAGE.format(title=escape(title), body=parser.render(text))
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
-                _write_file(self.folder / file, content)
+            write_whole(self.folder / f"{name}.md", text.encode())
+            write_whole(self.folder / f"{name}.html", page.encode())
         except OSError as error:
             raise ToolError(f"the report cannot be written: {error.strerror or error}") from error
         told = f"Written: {name}.md and {name}.html, with {len(links)} sources."
@@ -99,48 +99,22 @@ def make_file_name(title: str) -> str:
     return words
 
 
-def _complete_report(title: str, report: str, links: dict[str, str], headings: Sequence[tuple[str, str]]) -> str:
+def _complete_report(title: str, report: str, links: dict[str, str], tokens: Sequence[Any]) -> str:
     """Return the report with what it lacks: a heading, and the list of its sources."""
+    headings = [(one.tag, inline.content) for one, inline in pairwise(tokens) if one.type == "heading_open"]
     head = "" if headings and headings[0][0] == "h1" else f"# {title}\n\n"
     listed = "".join(f"{at}. [{text}]({link})\n" for at, (link, text) in enumerate(links.items(), 1))
     missing = listed and not any(text.strip().lower() == _HEADING.lower() for _, text in headings)
     return f"{head}{report.strip()}\n" + (f"\n## {_HEADING}\n\n{listed}" if missing else "")
 
 
-def _find_headings(tokens: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the kind (`h1`) and the text of each heading."""
-    for opening, inline in pairwise(tokens):
-        if opening.type == "heading_open":
-            yield opening.tag, inline.content
-
-
 def _find_links(tokens: Sequence[Any]) -> dict[str, str]:
     """Return the report's links in their order, each with its first text."""
     links: dict[str, str] = {}
-    for token in tokens:
-        for link, text in _collect_links(token.children or []):
-            links.setdefault(link, text)
+    for children in (token.children or [] for token in tokens):
+        for opening, inner in pairwise(children):  # a link has an end, so something follows
+            if opening.type == "link_open":
+                link = str(opening.attrGet("href"))
+                text = inner.content if inner.type in ("text", "code_inline") else ""
+                links.setdefault(link, re.sub(r"[\[\]\\]", "", text) or link)
     return links
-
-
-def _collect_links(tokens: list[Any]) -> Iterator[tuple[str, str]]:
-    for at, token in enumerate(tokens):
-        if token.type == "link_open":
-            text = "".join(one.content for one in tokens[at + 1 : at + 2] if one.type in ("text", "code_inline"))
-            yield str(token.attrGet("href")), re.sub(r"[\[\]\\]", "", text) or str(token.attrGet("href"))
-
-
-def _make_markdown_parser() -> Any:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-
-
-def _write_file(file: Path, content: str) -> None:
-    """Replace the file at once: whoever reads it sees the former report or this one."""
-    new = file.with_name(f".{uuid4().hex}.new")
-    try:
-        new.write_text(content, encoding="utf-8", newline="\n")
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)

@@ -1,28 +1,40 @@
-"""Python in a sandbox: `pydantic-monty`, with a separate worker process for each program.
+"""`PythonRuntime` and `CodeInterpreter`: run Python code written by a model in a sandbox.
 
-Its sync API is used, in threads: as of 1.4.0, the async one aborts the whole process at exit after a worker had to be
-killed.
+The sandbox is `pydantic-monty`, with a separate worker process for each program. Its sync API is used, in threads: as
+of 1.4.0, the async one aborts the whole process at exit after a worker had to be killed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
+from itertools import count
+from textwrap import dedent
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from .._internal.concurrency import run_in_thread
 from .._internal.message_text import suggest_name
+from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:
-    from pydantic_monty import Frame, Monty, MontyError, MontySession
+    from pydantic_monty import Frame, MontyError, MontySession, ResourceLimits
 
-T = TypeVar("T")
 spawning: Callable[[], AbstractContextManager[None]] = nullcontext
 """Context in which workers are started; a server uses it to redirect their standard error."""
+MAX_CODE = 100_000  # characters
+MAX_VALUES = 10_000  # values in a result, and
+MAX_TEXT = 200_000  # characters
+_DEPTH = 50
+_INTEGER = 14_000  # bits, within Python's limit for converting integers to text
+_VARIABLE = "final_result"
+_BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
 MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
@@ -43,8 +55,7 @@ _BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, l
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
     """Limits of a program: seconds of computing and of sleeping; bytes of memory; call depth; characters printed;
-    suspensions. At most `at_once` programs run concurrently.
-    """
+    suspensions. At most `at_once` programs run concurrently."""
 
     seconds: float = 2.0
     sleep: float = 1.0
@@ -75,41 +86,47 @@ class SandboxLimits:
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
 
-class Sandbox:
+class _Sandbox:
     """Runs untrusted programs, each in a fresh process. Raises `UsageError` if `pydantic-monty` is not installed."""
 
-    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+    def __init__(self, limits: SandboxLimits) -> None:
         if find_spec("pydantic_monty") is None:
             raise UsageError("this needs a sandbox for Python; install it: pip install 'retinue[sandbox]'")
         self.limits = limits
         self._places = BoundedSemaphore(limits.at_once)
 
-    def run(self, code: str, variable: str) -> Any:
-        """Return the value of `variable` after `code`, or else of the last expression, or else the printed text.
-
-        Raises `ToolError`.
-        """
-        return self._with_session(lambda session: self._read_variable(session, code, variable))
-
-    def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
-        """Return what `code` prints, and the value of its last expression.
-
-        `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
-        """
-        return self._with_session(lambda session: self._run_interaction(session, code, given))
-
-    def _with_session(self, work: Callable[[MontySession], T]) -> T:
+    @contextmanager
+    def open_session(self) -> Iterator[tuple[MontySession, _Printed]]:
+        """Yield a session with a worker process, and what receives the program's output. Errors become `ToolError`s."""
         import pydantic_monty as monty
 
-        if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
+        limits = self.limits
+        if not self._places.acquire(timeout=10 * (limits.seconds + limits.sleep)):
             raise ToolError("too many programs are running already; try again later")
+        session_limits: ResourceLimits = {
+            "max_feed_duration_secs": limits.seconds,
+            "max_turn_duration_secs": limits.seconds,
+            "max_memory": limits.memory,
+            "max_recursion_depth": limits.recursion,
+            "max_suspensions": limits.suspensions,
+            "max_total_sleep_secs": limits.sleep,
+        }
         try:
+            pool = monty.Monty(
+                min_processes=1,
+                max_processes=1,
+                max_checkouts_per_worker=1,
+                checkout_timeout=10.0,
+                request_timeout=limits.seconds + limits.sleep + 2 * _GRACE,
+                feed_duration_limit_grace=_GRACE,
+                turn_duration_limit_grace=_GRACE,
+            )
             with ExitStack() as stack:
                 with spawning():
-                    pool = stack.enter_context(self._open_pool())
-                return work(stack.enter_context(self._open_session(pool)))
+                    stack.enter_context(pool)
+                yield stack.enter_context(pool.checkout(limits=session_limits)), _Printed(limits.printed)
         except monty.MontyCrashedError as error:
-            limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
+            limit = f"it did not end within {limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
             raise ToolError(_describe_sandbox_error(error)) from None
@@ -117,60 +134,6 @@ class Sandbox:
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
             self._places.release()
-
-    def _open_pool(self) -> Monty:
-        from pydantic_monty import Monty
-
-        limits = self.limits
-        return Monty(
-            min_processes=1,
-            max_processes=1,
-            max_checkouts_per_worker=1,
-            checkout_timeout=10.0,
-            request_timeout=limits.seconds + limits.sleep + 2 * _GRACE,
-            feed_duration_limit_grace=_GRACE,
-            turn_duration_limit_grace=_GRACE,
-        )
-
-    def _open_session(self, pool: Monty) -> MontySession:
-        limits = self.limits
-        return pool.checkout(
-            limits={
-                "max_feed_duration_secs": limits.seconds,
-                "max_turn_duration_secs": limits.seconds,
-                "max_memory": limits.memory,
-                "max_recursion_depth": limits.recursion,
-                "max_suspensions": limits.suspensions,
-                "max_total_sleep_secs": limits.sleep,
-            },
-        )
-
-    def _read_variable(self, session: MontySession, code: str, variable: str) -> Any:
-        from pydantic_monty import MontyRuntimeError
-
-        printed = _Printed(self.limits.printed)
-        last = session.feed_run(code, print_callback=printed)
-        try:
-            value = session.feed_run(variable, print_callback=printed)
-        except MontyRuntimeError as error:
-            if not isinstance(error.exception(), NameError):
-                raise
-            value = last
-        if value is None and printed.text.strip():
-            return printed.text.rstrip("\n")  # a program that prints needs no other result
-        if value is None:
-            raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
-        return value
-
-    def _run_interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
-        from pydantic_monty import MontyRuntimeError, MontySyntaxError
-
-        printed = _Printed(self.limits.printed)
-        try:
-            value = session.feed_run(code, inputs=dict(given), print_callback=printed)
-        except (MontyRuntimeError, MontySyntaxError) as error:
-            return f"{printed.text}{_describe_sandbox_error(error)}", None
-        return printed.text, value
 
 
 class _Printed:
@@ -197,17 +160,149 @@ def _describe_sandbox_error(error: MontyError) -> str:
     if isinstance(what, ModuleNotFoundError):
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
-    frame = frames[-1] if frames else None
-    said += _suggest_replacement(said, (frame and frame.source_line) or "")
-    where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
+    line = (frames[-1].source_line or "") if frames else ""
+    missing = _NO_ATTRIBUTE.fullmatch(said)
+    if said == _NO_ITERATOR:
+        said += "; a generator expression is a list here: put iter(…) around it"
+    elif missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
+        said += f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
+    where = f" (line {frames[-1].line}: {line.strip()[:100]})" if frames else ""
     return f"{type(what).__name__}: {said}{where}"
 
 
-def _suggest_replacement(said: str, line: str) -> str:
-    """Return what to write instead, if the sandbox's Python differs from what the message suggests."""
-    if said == _NO_ITERATOR:
-        return "; a generator expression is a list here: put iter(…) around it"
-    missing = _NO_ATTRIBUTE.fullmatch(said)
-    if missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
-        return f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
-    return ""
+class PythonRuntime(Component):
+    """Runs Python in a sandbox without files, network or packages, and within `limits`.
+
+    The code is `python_runtime_input`, or `query` if that is the only input: a text, from which fences are removed, or
+    a list of texts as `PromptNode` returns it, of which the first is run. The output `results` is the value of
+    `final_result`, or else of the last expression, or else the printed text.
+
+    `limits` are `SandboxLimits`, or a mapping of those that differ from the defaults. Raises `UsageError` for invalid
+    limits, and without the extra `sandbox`.
+    """
+
+    effects = "read"
+
+    outputs: ClassVar[Mapping[str, Any]] = {"results": Any}
+    outgoing_edges = 1
+
+    def __init__(
+        self, limits: SandboxLimits | Mapping[str, float] = SandboxLimits(), *, name: str = "PythonRuntime"
+    ) -> None:
+        self.name = name
+        limits = limits if isinstance(limits, SandboxLimits) else SandboxLimits.of(limits)
+        self.given["limits"] = limits.others() or None
+        self._sandbox = _Sandbox(limits)
+
+    async def run_async(
+        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
+    ) -> dict[str, Any]:
+        """Runs Python code; the result is the value of final_result, else of the last expression, else what it printed.
+        Modules such as math, json, re, datetime, decimal, random, itertools and collections are there; statistics,
+        fractions, heapq, operator, string, enum and packages such as numpy are not, nor are files, network, input(),
+        yield, class inheritance, del and `import *`. Methods can be called but not passed on (key=lambda k: d.get(k),
+        not key=d.get), and next() wants iter(…).
+
+        Raises `ToolError` for whatever is wrong with the code, or with what it does.
+        """
+        code = extract_code(query if python_runtime_input is None else python_runtime_input)
+        return {"results": convert_to_plain(await run_in_thread(self._run_code, code))}
+
+    def run(
+        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
+    ) -> dict[str, Any]:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(python_runtime_input, query))
+
+    def _run_code(self, code: str) -> Any:
+        from pydantic_monty import MontyRuntimeError
+
+        with self._sandbox.open_session() as (session, printed):
+            value = session.feed_run(code, print_callback=printed)
+            try:
+                value = session.feed_run(_VARIABLE, print_callback=printed)
+            except MontyRuntimeError as error:
+                if not isinstance(error.exception(), NameError):
+                    raise
+        if value is None and printed.text.strip():
+            return printed.text.rstrip("\n")  # a program that prints needs no other result
+        if value is None:
+            raise ToolError(f"the code gave no value; assign the result to {_VARIABLE}, or print it")
+        return value
+
+
+class CodeInterpreter:
+    """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
+
+    effects = "read"
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+        self._sandbox = _Sandbox(limits)
+
+    async def run_async(self, code: str, given: Mapping[str, Any] | None = None) -> str:
+        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
+        is wrong with it is told as Python does, behind what it printed before.
+
+        Raises `ToolError` if the code was stopped, or its result is too large.
+        """
+        printed, value = await run_in_thread(self._run_code, extract_code(code), dict(given or {}))
+        shown = [printed.rstrip("\n"), "" if value is None else repr(convert_to_plain(value))]
+        return "\n".join(filter(None, shown))
+
+    def _run_code(self, code: str, given: dict[str, Any]) -> tuple[str, Any]:
+        from pydantic_monty import MontyRuntimeError, MontySyntaxError
+
+        with self._sandbox.open_session() as (session, printed):
+            try:
+                value = session.feed_run(code, inputs=given, print_callback=printed)
+                return printed.text, value
+            except (MontyRuntimeError, MontySyntaxError) as error:
+                return f"{printed.text}{_describe_sandbox_error(error)}", None
+
+
+def extract_code(given: str | Sequence[str] | None) -> str:
+    """Extract the code from a model's reply. Raises `ToolError`."""
+    text = given if isinstance(given, str) else next(iter(given or ()), "")
+    if len(text) > MAX_CODE:
+        raise ToolError(f"the code is longer than {MAX_CODE:,} characters")
+    blocks = [(kind.strip().lower(), code) for kind, code in _BLOCK.findall(text)]
+    python = [code for kind, code in blocks if kind in _PYTHON] or [code for _, code in blocks]
+    code = dedent("\n".join(python) if python else text).strip()
+    if "\n" not in code:
+        code = code.strip("`").strip()
+    if not code:
+        raise ToolError("there is no code to run")
+    return code
+
+
+def convert_to_plain(value: Any) -> Any:
+    """Convert `value` from a sandbox to plain data; objects of the program's own types become their names.
+
+    A small list can expand to billions of values, and a number to billions of digits. Raises `ToolError` if it is too
+    large.
+    """
+    values, characters = count(1), 0
+
+    def convert(value: Any, depth: int = 0) -> Any:
+        nonlocal characters
+        if next(values) > MAX_VALUES or depth > _DEPTH:
+            raise ToolError("the result is too large; give a smaller one, such as a count, a part or a sum")
+        if isinstance(value, bool | float | complex) or value is None:
+            return value
+        if isinstance(value, int):
+            if value.bit_length() > _INTEGER:
+                raise ToolError("the result is a number of more than 4,000 digits; give a smaller one")
+            return value
+        if isinstance(value, dict):
+            return {convert(key, depth + 1): convert(item, depth + 1) for key, item in value.items()}
+        for kind in (list, tuple, set, frozenset):
+            if isinstance(value, kind):
+                return kind(convert(item, depth + 1) for item in value)
+        foreign = type(value).__module__.startswith("pydantic_monty")
+        said = f"<{getattr(value, 'name', 'object')}>" if foreign else str(value)  # also a date, a Decimal, bytes
+        characters += len(said)
+        if characters > MAX_TEXT:
+            raise ToolError(f"the result is longer than {MAX_TEXT:,} characters; give a shorter one")
+        return said
+
+    return convert(value)

@@ -5,32 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from .._internal.concurrency import run_in_thread
+from .._internal.extras import check_extra
 from .._internal.processes import read_output
 from ..core.component import Component
-from ..documents.file_documents import read_file_in
+from ..documents.folder_index import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
+from .services import ResultText, write_whole
 
 WORKER = "retinue.components.speech_worker"
 MAX_TEXT = 20_000  # characters
 PLAIN = ("wav", "pcm")  # formats that need no encoder
 FORMATS = (*PLAIN, "mp3", "opus", "aac", "flac")
 VOICE = re.compile(r"[A-Za-z0-9+_-]{1,40}")
-
-
-class Heard(TypedDict):
-    """`results`, the text; empty if no words were recognized."""
-
-    results: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +67,22 @@ class SpeechToText(Component):
         seconds: float = 60.0,
         name: str = "SpeechToText",
     ) -> None:
-        need_audio("faster_whisper" if model else "pocketsphinx", name, "whisper" if model else "audio")
+        extra, package = ("whisper", "faster_whisper") if model else ("audio", "pocketsphinx")
+        check_extra(name, extra, package, "numpy")
         if model and phrases:
             raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
-        phrases = [phrases] if isinstance(phrases, str) else list(phrases)
         self.folder = Path(folder).expanduser()
-        self.phrases = tuple(phrases)
-        self.model = model
-        self.language = language
-        self.seconds = seconds
+        self.phrases = (phrases,) if isinstance(phrases, str) else tuple(phrases)
+        self.model, self.language, self.seconds = model, language, seconds
 
-    async def run_async(self, path: str) -> Heard:
+    async def run_async(self, path: str) -> ResultText:
         """Return the text in the file at `path`, relative to the folder.
 
         Raises `ToolError` for a file that cannot be read or heard.
         """
         try:
-            data = await run_in_thread(partial(read_file_in, path.strip(), self.folder))
+            data = await run_in_thread(read_file_in, path.strip(), self.folder)
         except DataError as error:
             raise ToolError(str(error)) from error
         try:
@@ -100,10 +91,8 @@ class SpeechToText(Component):
             raise ToolError(f"{path}: {error}") from error
 
     async def transcribe(self, data: bytes, language: str = "", prompt: str = "") -> Transcript:
-        """Return what is said in a sound file with these bytes. `prompt` shows Whisper how words are spelled.
-
-        Raises `ToolError` for what cannot be heard, and `UsageError` if the model is not here.
-        """
+        """Return what is said in a sound file with these bytes. `prompt` shows Whisper how words are spelled. Raises
+        `ToolError` for what cannot be heard, and `UsageError` if the model is not here."""
         folder = await run_in_thread(self._find_model_folder)
         settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
         try:
@@ -122,18 +111,6 @@ class SpeechToText(Component):
         if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
             raise UsageError(f"model: want whisper-base or a folder with a model.bin, not {self.model!r}")
         return str(Path(self.model).expanduser()) if self.model else ""
-
-
-def need_audio(package: str, name: str, extra: str = "audio") -> None:
-    """Raise `UsageError` unless the packages for speech are installed."""
-    if find_spec(package) is None or find_spec("numpy") is None:
-        raise UsageError(f"{name} needs the extra '{extra}': pip install 'retinue[{extra}]'")
-
-
-class Spoken(TypedDict):
-    """`results`, the path of the WAV file, relative to the folder."""
-
-    results: str
 
 
 class TextToSpeech(Component):
@@ -161,30 +138,32 @@ class TextToSpeech(Component):
         seconds: float = 60.0,
         name: str = "TextToSpeech",
     ) -> None:
-        need_audio("espeakng_loader", name)
+        check_extra(name, "audio", "espeakng_loader", "numpy")
         if not VOICE.fullmatch(voice):
             raise UsageError(f"voice: want the name of a voice, such as en-us, not {voice!r:.60}")
         if not 80 <= words_per_minute <= 450:
             raise UsageError(f"words_per_minute: want 80 to 450, not {words_per_minute}")
         self.name = name
         self.folder = Path(folder).expanduser()
-        self.voice = voice
-        self.words_per_minute = words_per_minute
-        self.seconds = seconds
+        self.voice, self.words_per_minute, self.seconds = voice, words_per_minute, seconds
 
-    async def run_async(self, text: str) -> Spoken:
+    async def run_async(self, text: str) -> ResultText:
         """Say `text`, and return the path of the file. Raises `ToolError` if it cannot be said or written."""
-        return {"results": await run_in_thread(partial(self._write_file, await self.speak(text)))}
+        sound = await self.speak(text)
+        name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
+        try:
+            await run_in_thread(write_whole, self.folder / name, sound)
+        except OSError as error:
+            raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
+        return {"results": name}
 
     async def speak(self, text: str, form: str = "wav", voice: str = "", speed: float = 1.0) -> bytes:
-        """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`.
-
-        Raises `ToolError` if it cannot be said, and `UsageError` for a format that needs the extra `whisper`.
-        """
+        """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`. Raises `ToolError` if it
+        cannot be said, and `UsageError` for a format that needs the extra `whisper`."""
         if not text.strip() or len(text) > MAX_TEXT:
             raise ToolError(f"want a text of 1 to {MAX_TEXT:,} characters, not {len(text):,}")
         if form not in PLAIN:
-            need_audio("av", f"the format {form}", "whisper")
+            check_extra(f"the format {form}", "whisper", "av", "numpy")
         words_per_minute = min(max(round(self.words_per_minute * speed), 80), 450)
         settings = {"voice": voice or self.voice, "words_per_minute": words_per_minute, "form": form}
         data = text.replace("\0", " ").encode(errors="replace")
@@ -192,25 +171,8 @@ class TextToSpeech(Component):
             sound = await read_output(WORKER, ("say", json.dumps(settings)), data, self.seconds)
         except TimeoutError:
             raise ToolError(f"the text was not said within {self.seconds:g} seconds") from None
-        if not sound or sound.startswith(b'{"error"'):
-            raise ToolError(_read_error(sound))
+        if not sound:
+            raise ToolError("the text cannot be said; espeak-ng ended without a result")
+        if sound.startswith(b'{"error"'):
+            raise ToolError(json.loads(sound)["error"])
         return sound
-
-    def _write_file(self, sound: bytes) -> str:
-        """Write a file whole or not at all; return its name."""
-        name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
-                file.write(sound)
-            Path(file.name).replace(self.folder / name)
-        except OSError as error:
-            raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
-        return name
-
-
-def _read_error(said: bytes) -> str:
-    try:
-        return str(json.loads(said)["error"])
-    except (ValueError, KeyError):
-        return "the text cannot be said; espeak-ng ended without a result"

@@ -37,13 +37,8 @@ class SpeechError(Exception):
     """Sound or a voice that cannot be used."""
 
 
-def hear(data: bytes, phrases: Sequence[str], model: str, language: str, prompt: str) -> dict[str, Any]:
-    """Return the text in a sound file, and where Whisper (in the folder `model`) heard it, its language, duration
-    and segments, as OpenAI's API has them."""
-    return _hear_by_whisper(data, model, language, prompt) if model else _hear_by_pocketsphinx(data, phrases)
-
-
 def _hear_by_whisper(data: bytes, model: str, language: str, prompt: str) -> dict[str, Any]:
+    """Return the text in a sound file, its language, duration and segments, as OpenAI's API has them."""
     from faster_whisper import WhisperModel
 
     samples = _decode(data)
@@ -116,10 +111,17 @@ def _read_samples(data: bytes) -> bytes:
     if width != 2 or rate < 4_000:
         raise SpeechError(f"want 16 bits and at least 4,000 samples a second, not {8 * width} bits and {rate:,}")
     whole = np.frombuffer(frames[: len(frames) // (2 * channels) * 2 * channels], dtype="<i2")
-    mono = whole.reshape(-1, channels).mean(axis=1)
-    count = int(len(mono) * RATE / rate)
-    even = np.interp(np.arange(count) * rate / RATE, np.arange(len(mono)), mono) if count else mono
+    even = _resample(whole.reshape(-1, channels).mean(axis=1), rate, RATE)
     return bytes(np.concatenate([np.zeros(_SILENCE), even, np.zeros(_SILENCE)]).astype("<i2").tobytes())
+
+
+def _resample(samples: Any, rate: int, wanted: int) -> Any:
+    """Return `samples`, of which there are `rate` a second, as `wanted` a second."""
+    import numpy as np
+
+    count = int(len(samples) * wanted / rate)
+    places = np.arange(count) * rate / wanted
+    return np.interp(places, np.arange(len(samples)), samples) if count else samples
 
 
 def speak(text: str, voice: str, words_per_minute: int, form: str) -> bytes:
@@ -162,8 +164,7 @@ def _encode(samples: bytes, rate: int, form: str) -> bytes:
 
     mono = np.frombuffer(samples, dtype="<i2")
     container, codec, wanted = _CODECS.get(form, ("", "", 24_000))
-    count = int(len(mono) * wanted / rate)
-    even = np.interp(np.arange(count) * rate / wanted, np.arange(len(mono)), mono).astype("<i2") if count else mono
+    even = _resample(mono, rate, wanted).astype("<i2")
     if form == "pcm":
         return bytes(even.tobytes())
     import av
@@ -191,7 +192,12 @@ def main(task: str, settings: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     data = sys.stdin.buffer.read()
     try:
-        done = json.dumps(hear(data, **given)).encode() if task == "hear" else speak(data.decode(), **given)
+        if task == "say":
+            done = speak(data.decode(), **given)
+        else:
+            phrases, model = given.pop("phrases"), given["model"]
+            heard = _hear_by_whisper(data, **given) if model else _hear_by_pocketsphinx(data, phrases)
+            done = json.dumps(heard).encode()
     except SpeechError as error:
         done = json.dumps({"error": str(error)}).encode()
     sys.stdout.buffer.write(done)

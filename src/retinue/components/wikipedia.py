@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from copy import copy
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
-from .._internal.message_text import suggest_name
-from ..core.component import QueryComponent
 from ..core.run_context import current_run
 from ..core.tools.signature import InvalidInput
-from ..core.tools.tool import ExampleCall, Tool, ToolExample
+from ..core.tools.tool import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.service_client import (
-    AGENT,
-    Service,
-    ServiceRequest,
-    ask_service,
-    check_query,
-    parse_json_object,
-    read_error_text,
-)
-from .web_search import Searched, read_text
+from ..net.service_client import AGENT, Service, ServiceRequest, check_query, read_error_text
+from .services import Searched, ServiceOperations, as_list, as_mapping, fetch_object, first_of, read_text
 
-OPERATIONS = ("search", "lookup")
 SENTENCES = 5  # of a page
 SIMILAR = 5  # similar titles if there is no page
 NO_MORE = "No more results."
@@ -46,7 +34,7 @@ _EXAMPLE = ToolExample(
 )
 
 
-class Wikipedia(QueryComponent[Searched]):
+class Wikipedia(ServiceOperations):
     """Finds a page of Wikipedia, or of another MediaWiki, and sentences on it. Raises `UsageError` for invalid
     settings.
 
@@ -62,6 +50,9 @@ class Wikipedia(QueryComponent[Searched]):
         seconds: Time limit of each request.
     """
 
+    operations = {"search": "search", "lookup": "_find_next_sentence"}
+    polling = ("lookup",)
+
     def __init__(
         self,
         language: str = "en",
@@ -71,38 +62,20 @@ class Wikipedia(QueryComponent[Searched]):
         contact: str = "",
         seconds: float = 20.0,
     ) -> None:
-        if operation not in OPERATIONS:
-            raise UsageError(f"Wikipedia: no operation {operation!r}; {suggest_name(operation, OPERATIONS)}")
+        self.name = "Wikipedia"
+        self.choose_operation(operation)
+        self._pages: dict[str, Document | None] = {}
         if not re.fullmatch(r"[a-z-]{2,20}", language):
             raise UsageError(f"Wikipedia: want a language code from its addresses, such as en or de, not {language!r}")
         if not contact.isascii() or not contact.isprintable():
             raise UsageError("Wikipedia: want contact as an address or a link, in one line")
-        self.name = "Wikipedia"
         self._service = Service("Wikipedia", base_url or f"https://{language}.wikipedia.org/w", "", seconds)
         self._agent = f"{AGENT} ({contact})" if contact else AGENT
-        self._pages: dict[str, Document | None] = {}
-        self._set_operation(operation)
 
-    def tools(self) -> list[Tool]:
-        """Return `search` and `lookup` as tools."""
-        return [Tool(name, self._with_operation(name), effects="read", polls=name == "lookup") for name in OPERATIONS]
-
-    def _with_operation(self, operation: str) -> Self:
-        other = copy(self)
-        other.given = self.given | {"operation": operation}
-        other._set_operation(operation)
-        return other
-
-    def _set_operation(self, operation: str) -> None:
-        self.operation = operation
-        self.tool_function: Callable[[str], Awaitable[Searched]] = (
-            self.search if operation == "search" else self._find_next_sentence
-        )
-        self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
-
-    async def run_async(self, query: str) -> Searched:
-        """Its operation, for an entity or a keyword. Raises `ToolError` if Wikipedia cannot be asked."""
-        return await self.tool_function(query)
+    @property
+    def tool_examples(self) -> tuple[ToolExample, ...]:
+        """An example of a search, and none of a look-up."""
+        return (_EXAMPLE,) if self.operation == "search" else ()
 
     async def search(self, entity: str) -> Searched:
         """Search Wikipedia for a person, place, work or thing: the first sentences of its page, or titles like it.
@@ -115,17 +88,15 @@ class Wikipedia(QueryComponent[Searched]):
         if page is not None and page.meta["ambiguous"]:
             page, entity = None, f"[{entity}]"
         if page is None:
-            return {
-                "results": f"Could not find {entity}. Similar: {await self._find_similar_titles(entity)}.",
-                "documents": [],
-            }
+            similar = {"list": "search", "srsearch": entity, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
+            found = as_list((await self._send_query(similar)).get("search"))
+            titles = [title for one in found if (title := read_text(as_mapping(one).get("title")))]
+            return {"results": f"Could not find {entity}. Similar: {titles[:SIMILAR]}.", "documents": []}
         return {"results": " ".join(_split_sentences(page.content)[:SENTENCES]), "documents": [page]}
 
     async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
         """Return the sentence with `keyword` on `page` that follows `given` others, and all matches as documents.
-
-        Raises `ToolError` if Wikipedia cannot be asked.
-        """
+        Raises `ToolError` if Wikipedia cannot be asked."""
         keyword = check_query(keyword, "keyword")
         found = await self._find_page(check_query(page, "page"))
         sentences = [] if found is None else _split_sentences(found.content)
@@ -175,24 +146,17 @@ class Wikipedia(QueryComponent[Searched]):
         if title not in self._pages:
             params = {"generator": "search", "gsrsearch": title, "gsrwhat": "nearmatch", "gsrlimit": "1"}
             params |= {"prop": "extracts|pageprops|info", "ppprop": "disambiguation", "inprop": "url"}
-            pages = (await self._send_query(params | {"explaintext": "1", "redirects": "1"})).get("pages")
+            found = await self._send_query(params | {"explaintext": "1", "redirects": "1"})
             while len(self._pages) >= _PAGES:
                 self._pages.pop(next(iter(self._pages)))
-            self._pages[title] = _read_document(pages[0]) if isinstance(pages, list) and pages else None
+            self._pages[title] = _read_document(as_mapping(first_of(found.get("pages"))))
         return self._pages.get(title)
-
-    async def _find_similar_titles(self, words: str) -> list[str]:
-        params = {"list": "search", "srsearch": words, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
-        found = (await self._send_query(params)).get("search")
-        listed = found if isinstance(found, list) else []
-        titles = [read_text(one.get("title")) for one in listed if isinstance(one, Mapping)]
-        return [title for title in titles if title][:SIMILAR]
 
     async def _send_query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the `query` part of the Action API's response; empty if nothing was found."""
         params = {"action": "query", "format": "json", "formatversion": "2", **params}
         request = ServiceRequest("/api.php", params, {"User-Agent": self._agent})
-        body = parse_json_object(self._service, (await ask_service(self._service, request)).body, "a query")
+        body = await fetch_object(self._service, request, "a query")
         if "error" in body:
             raise ToolError(f"Wikipedia answered: {read_error_text(body['error'])}")
         query = body.get("query", {})
@@ -201,18 +165,12 @@ class Wikipedia(QueryComponent[Searched]):
         return query
 
 
-def _read_document(page: Any) -> Document | None:
-    if not isinstance(page, Mapping) or not isinstance(page.get("extract"), str):
+def _read_document(page: Mapping[str, Any]) -> Document | None:
+    text, link = page.get("extract"), read_text(page.get("fullurl"))
+    if not isinstance(text, str):
         return None
-    properties = page.get("pageprops")
-    marked = isinstance(properties, Mapping) and "disambiguation" in properties
-    link = read_text(page.get("fullurl"))
-    meta = {
-        "title": read_text(page.get("title")),
-        "link": link,
-        "ambiguous": marked or _AMBIGUOUS in page["extract"][:500],
-    }
-    return Document(page["extract"].strip(), link, meta)
+    ambiguous = "disambiguation" in as_mapping(page.get("pageprops")) or _AMBIGUOUS in text[:500]
+    return Document(text.strip(), link, {"title": read_text(page.get("title")), "link": link, "ambiguous": ambiguous})
 
 
 def _split_sentences(page: str) -> list[str]:

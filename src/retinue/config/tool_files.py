@@ -23,9 +23,15 @@ from ..core.tools.signature import Argument, Signature, build_signature
 from ..core.tools.tool import Tool, make_tool
 from ..errors import DataError, UsageError
 from ..tools.endpoint import find_header_problems, make_endpoint
-from ..tools.function_loader import find_function, find_tool, load_module, pick_output, read_described_tools
+from ..tools.function_loader import (
+    find_function,
+    find_tool,
+    load_module,
+    make_subprocess_function,
+    pick_output,
+    read_described_tools,
+)
 from ..tools.packages import find_installed, lock_file, parse_requirements
-from ..tools.subprocess_tool import make_subprocess_function
 from .environment import resolve
 from .problems import Found, Node, Problem, Source, describe_unknown, fail, format_value, validate
 from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits

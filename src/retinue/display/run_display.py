@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Self, TextIO
 
 from .._internal.progress import progress_to
-from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Started
+from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Retried, Said, Started
 from ..core.prompt import Ask
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
-from .event_texts import format_constraint
+from ..core.schema.patterns import print_gbnf
 from .run_tree import RunTree, View
-from .status_lines import StatusLines
-from .terminal import put
+from .terminal import Measure, can_write, clean, count_cells, is_seen, is_terminal, measure_height, measure_width, put
 
+_SIGNS = "⠋⠙⠸⠴⠦⠇"
+_PLAIN_SIGNS = "-\\|/"
+_BLINK = 0.12  # seconds between two frames
+_MOST = 8  # lines
+_UP, _CLEAR = "\x1b[A", "\x1b[K"
 _TERMINAL = threading.Lock()  # a terminal has room for one run at a time
 _BUFFERED: list[tuple[TextIO, str]] = []  # what further runs wrote, and where to
 
@@ -74,14 +80,15 @@ class RunDisplay:
     def _show_constraint(self, run: str, request: Ask) -> None:
         """Show to what the reply is held that is requested for `run`."""
         if self._view.verbose and request.constraint is not None and run.startswith(self._key):
-            self.tree.quote(run.removeprefix(self._key).strip("/"), *format_constraint(request.constraint))
+            grammar = print_gbnf(request.constraint.pattern).strip()
+            self.tree.quote(run.removeprefix(self._key).strip("/"), "grammar of the reply", grammar)
 
     def _begin_activity(self, path: str, event: Event) -> None:
         """Say what is under way from now on."""
         name = self.tree.name_of(path)
         before = f"{name}: " if name else ""
         match event:
-            case Asked():
+            case Asked() | Retried():
                 self._status.show(path, f"{before}the model works")
             case Called(action=action):
                 self._status.show(f"{path}#{action.id}", f"{before}{action.tool} works")
@@ -106,7 +113,7 @@ class RunDisplay:
                 self._note_decision(f"{path}#{call}")
             case Replied() | Started():
                 self._status.hide(path)
-            case Paused():
+            case Paused() | Said():
                 pass
             case _:
                 self._status.hide(path)
@@ -122,28 +129,187 @@ class RunDisplay:
 @contextmanager
 def _take_turn_on(out: TextIO) -> Iterator[TextIO]:
     """Yield `out` if no other run is shown. Otherwise yield a buffer, whose content is shown once there is room."""
+    free, buffer = _TERMINAL.acquire(blocking=False), io.StringIO()
     try:
-        if _TERMINAL.acquire(blocking=False):
+        yield out if free else buffer
+    finally:
+        if free:
+            _TERMINAL.release()
+        else:
+            _BUFFERED.append((out, buffer.getvalue()))
+        while _BUFFERED and _TERMINAL.acquire(blocking=False):  # else the run that is shown does so at its end
             try:
-                yield out
+                while _BUFFERED:
+                    put(*_BUFFERED.pop(0))
             finally:
                 _TERMINAL.release()
-        else:
-            buffer = io.StringIO()
-            try:
-                yield buffer
-            finally:
-                _BUFFERED.append((out, buffer.getvalue()))
-    finally:
-        _show_buffered()
 
 
-def _show_buffered() -> None:
-    """Show what was buffered, unless a run is being shown, which does so at its end."""
-    while _BUFFERED and _TERMINAL.acquire(blocking=False):
-        try:
-            while _BUFFERED:
-                out, text = _BUFFERED.pop(0)
+# ── lines at the bottom of a terminal ────────────────────────────────────────────────────────────
+
+_shown: list[StatusLines] = []  # those of this process that are on a terminal
+
+
+@dataclass(slots=True)
+class _Activity:
+    what: str
+    began: float = field(default_factory=time.monotonic)
+    rest: str = ""
+
+
+class StatusLines:
+    """Lines at the bottom of a terminal, with the elapsed time or the progress of each agent and tool that works.
+
+    What is written goes above them. Without a terminal there are no lines. Thread-safe.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._live = is_terminal(out)
+        self._lock = threading.RLock()
+        self._measure = Measure()
+        self._activities: dict[str, _Activity] = {}
+        self._drawn: list[int] = []  # the widths of the lines that are on the screen
+        self._within = False  # whether a line that was written goes on
+        self._held: list[str] | None = None  # what was written while a person is asked
+        self._aside: list[tuple[str, TextIO]] = []  # whole lines for other outputs, which wait
+        self._signs = itertools.cycle(_SIGNS if can_write(out, _SIGNS) else _PLAIN_SIGNS)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            _shown.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        with self._lock:
+            self._activities.clear()
+            self._within = False
+            self._draw()
+            self._flush_aside()
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._live:
+            _shown.remove(self)
+
+    def show(self, key: str, what: str) -> None:
+        """Show that `what` is under way, and count its seconds from now; `key` names it."""
+        if not self._live:
+            return
+        with self._lock:
+            self._activities[key] = _Activity(what)
+            self._draw()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tick, name="retinue-status-lines", daemon=True)
+                self._thread.start()
+
+    def show_text(self, key: str, text: str) -> None:
+        """Show the end of a growing text beside what is called `key`."""
+        with self._lock:
+            if key in self._activities:
+                self._activities[key].rest = text
+
+    def show_progress(self, what: str, done: int, size: int) -> None:
+        """Show that `done` of `size` bytes are complete; a `Progress`."""
+        if not self._live:
+            return
+        with self._lock:
+            if "" not in self._activities or self._activities[""].what != what:
+                self.show("", what)
+            self._activities[""].rest = self._measure.write_bar(what, done, size) if size else ""
+
+    def hide(self, key: str) -> None:
+        """Take the line of what is called `key` away."""
+        with self._lock:
+            if self._activities.pop(key, None) is not None:
+                self._draw()
+
+    def write(self, text: str) -> None:
+        """Write `text` above the lines."""
+        with self._lock:
+            if self._held is not None:
+                self._held.append(text)
+            elif text:
+                self._within = not text.endswith("\n")
+                self._draw(text)
+                self._flush_aside()
+
+    def hold(self) -> None:
+        """Write nothing until `release`, since a person is asked something."""
+        with self._lock:
+            if self._held is None:
+                self._draw(whole=False)
+                self._held = []
+
+    def release(self) -> None:
+        """Write what was held back."""
+        with self._lock:
+            held, self._held = self._held, None
+            if held:
+                self.write("".join(held))
+            self._flush_aside()
+
+    def write_aside(self, text: str, out: TextIO) -> None:
+        """Write whole lines to `out`, which is on the same terminal: once no line is being written, nobody is asked."""
+        with self._lock:
+            self._aside.append((text, out))
+            self._flush_aside()
+
+    def _flush_aside(self) -> None:
+        if self._aside and not self._within and self._held is None:
+            self._draw(whole=False)
+            for text, out in self._aside:
                 put(out, text)
-        finally:
-            _TERMINAL.release()
+            self._aside.clear()
+            self._draw()
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_BLINK):
+            with self._lock:
+                if self._activities:
+                    self._draw()
+
+    def _draw(self, text: str = "", *, whole: bool = True) -> None:
+        """Write `text` above the lines and draw them, in one piece; without `whole`, only take them away."""
+        if self._held is not None:
+            return
+        width = max(1, measure_width(self._out))  # a terminal may be narrower by now
+        above = sum(max(1, -(-one // width)) for one in self._drawn)
+        lines = self._draw_lines() if whole and self._live and not self._within else []
+        self._drawn = [count_cells(line) for line in lines]
+        if not (text or lines or above):
+            return
+        erased = f"{_UP * (above - 1)}\r" if above else ""
+        if text or len(lines) < above:  # one by one: clearing a whole screen would put it into the terminal's history
+            erased += "\n".join([_CLEAR] * above) + f"{_UP * (above - 1)}\r" * bool(above)
+        put(self._out, erased + text + "\n".join(f"{line}{_CLEAR}" for line in lines))
+
+    def _draw_lines(self) -> list[str]:
+        most = max(1, min(_MOST, measure_height(self._out) // 2))
+        shown, sign = [self._activities[key] for key in sorted(self._activities)], next(self._signs)
+        more = len(shown) - most
+        lines = [self._draw_line(sign, one) for one in (shown[: most - 1] if more > 0 else shown)]
+        return [*lines, f"  and {more + 1} more"] if more > 0 else lines
+
+    def _draw_line(self, sign: str, activity: _Activity) -> str:
+        width = measure_width(self._out) - 2
+        begin = f"{sign} {clean(activity.what)}"
+        while begin and count_cells(begin) > max(1, width - 8):
+            begin = begin[:-1]
+        begin += f" {time.monotonic() - activity.began:.0f} s"
+        room = max(0, width - count_cells(begin) - 2)
+        rest = clean(" ".join(activity.rest.split()))[-room:] if room > 8 else ""
+        while count_cells(rest) > room:
+            rest = rest[1:]
+        return f"{begin}  {rest}" if rest else begin
+
+
+def write_aside(text: str) -> None:
+    """Write whole lines to standard error, above the status lines of the same terminal, if there are any."""
+    if _shown and is_seen(sys.stderr):
+        _shown[-1].write_aside(text, sys.stderr)
+    elif sys.stderr is not None:
+        put(sys.stderr, text)

@@ -1,16 +1,19 @@
 """A run shown as a tree: agents and the members that they call, their steps, calls, outcomes and costs.
 
 A tree is derived from events. It reads the same live and afterwards: members that work side by side are shown one after
-the other, each where it was called. `RunTree` has a `Branch` for each run, a branch has its calls, and `Section` writes
-in order what arrives side by side.
+the other, each where it was called. `RunTree` has a `Branch` for each run, and `Section` writes in order what arrives
+side by side.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TextIO, assert_never
 
 from ..core.events import (
@@ -31,21 +34,15 @@ from ..core.events import (
 )
 from ..core.run_result import RESTING, RunResult, find_ending
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
-from .event_texts import (
-    call_text,
-    format_count,
-    format_message,
-    format_tokens,
-    read_thought,
-    reply_text,
-    shorten_text,
-    write_message_title,
-    write_step_title,
-)
-from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph
+from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph, clean
 
 _ANSWER_NEXT = re.compile(r"(?:final answer|final answer is):\s*\Z", re.IGNORECASE)
-_Line = Started | Asked | Retried | Called | Observed | Paused | Resumed | Finished | Stopped
+_DECIDED = re.compile(
+    r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
+_IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 _CONSULTED = "consult_"  # with which ids of questions to a person begin that no call follows
 
 
@@ -62,10 +59,6 @@ class View:
     most: int = 600
     verbose: bool = False
     head: bool = True
-
-    def choose_member_view(self) -> View:
-        """Return what is shown of a member's run."""
-        return View(self.most // 2, self.verbose)
 
 
 class RunTree:
@@ -86,7 +79,7 @@ class RunTree:
         branch.show(event, at)
         if path and isinstance(event, ENDINGS):
             above, _, call = path.rpartition("/")
-            self._find_branch(above).calls.note_answered(call, branch.answer)
+            self._find_branch(above).note_answer(call, branch.answer)
 
     def write_head(self, title: str) -> None:
         """Write a line above the tree, unless it is empty."""
@@ -107,9 +100,14 @@ class RunTree:
         return self._find_branch(path).written or self._find_branch(path).reasoning
 
     def end(self, result: RunResult) -> None:
-        """Close the tree with what the run took."""
+        """Close the tree with what the run took, unless its only step says it."""
+        steps, usage = len(result.steps), result.usage
+        took = [f"{usage.requests} {'reply' if usage.requests == 1 else 'replies'}"]
+        took += [f"{steps} tool step{'s' * (steps != 1)}"] * bool(steps)
+        total = ", ".join([*took, f"{result.seconds:.1f} s", _format_tokens(usage)])
+        said = usage.requests == 1 and result.stop_reason is StopReason.ANSWER and not steps
         for path in sorted(self._branches, key=len, reverse=True):
-            self._branches[path].end(*(_describe_totals(result) if not path else []))
+            self._branches[path].end("" if path or said else total)
         self._section.close()
 
     def show_result(self, result: RunResult) -> None:
@@ -121,18 +119,10 @@ class RunTree:
     def _find_branch(self, path: str) -> Branch:
         if path not in self._branches:
             above, _, call = path.rpartition("/")
-            section, prefix = self._find_branch(above).calls.place(call)
-            self._branches[path] = Branch(self._page, self._view.choose_member_view(), section, prefix, top=False)
+            section, prefix = self._find_branch(above).place_member(call)
+            view = replace(self._view, most=self._view.most // 2, head=True)
+            self._branches[path] = Branch(self._page, view, section, prefix, top=False)
         return self._branches[path]
-
-
-def _describe_totals(result: RunResult) -> list[str]:
-    """Return the line of what the run took; none if its only step says it."""
-    count, usage = len(result.steps), result.usage
-    if usage.requests == 1 and result.stop_reason is StopReason.ANSWER and not count:
-        return []
-    words = [format_count(usage.requests, "reply", "replies")] + [format_count(count, "tool step")] * bool(count)
-    return [", ".join([*words, f"{result.seconds:.1f} s", format_tokens(usage)])]
 
 
 def _order_events(
@@ -144,6 +134,14 @@ def _order_events(
         if isinstance(event, Called):
             below = f"{path}/{event.action.id}" if path else event.action.id
             yield from _order_events(children.get(below, ()), children, below)
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    section: Section
+    inside: str  # the branches before what belongs to the call
+    shown: AgentAction | None = None
+    answer: str | None = None  # of the member that was called, if it has ended
 
 
 class Branch:
@@ -158,19 +156,20 @@ class Branch:
         self._view = view
         self._section = section
         self._prefix = prefix
-        self._find_top = top
+        self._top = top
         self.name = ""
         self.written = ""
         self.reasoning = ""
         self.answer = ""
         self._shown = ""  # the part of the answer that was shown
         self._stream: Paragraph | None = None  # the line of an answer that is being written
-        self._thinking: Reply | None = None  # a reply of which nothing was shown yet
+        self._thought = ""  # the text of a reply of which nothing was shown yet
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
         self._goes_on = False  # the next reply belongs to this step
         self._closed = False
         self._rests: Stopped | None = None
-        self.calls = CallBranches(page, view.most, section, prefix)
+        self._inside = prefix  # the branches before what belongs to the step, or to the run outside of steps
+        self._open: dict[str, _OpenCall] = {}
 
     def show(self, event: Event | Delta, at: float = 0.0) -> None:
         """Show one event, which happened `at` this time (0: now)."""
@@ -183,40 +182,51 @@ class Branch:
                 pass  # was shown as it arrived
             case _:
                 self._rests = None
-                self._show_thought(event.answer if isinstance(event, Finished) else "")
+                thought, self._thought = self._thought, ""
+                if not isinstance(event, Finished) or thought.strip() != event.answer.strip():
+                    self._say_thought(thought)
+                if not isinstance(event, Started | Finished | Stopped):
+                    self._end_stream()
                 self._show_event(event, at)
 
-    def _show_event(self, event: _Line, at: float) -> None:
+    def _show_event(
+        self,
+        event: Started | Asked | Retried | Called | Observed | Paused | Resumed | Finished | Stopped,
+        at: float,
+    ) -> None:
         match event:
             case Started():
                 self._show_start(event)
             case Asked():
-                self._end_stream()
                 self._begin_step(event, at)
             case Retried():
-                self._end_stream()
                 self._closed = False
                 again = f"asking {event.model}" if event.model else f"asking again in {event.seconds:.1f} s"
                 self._put_line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
-                self._end_stream()
                 self._show_call(event)
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()
+            case Stopped() if event.reason in RESTING and not event.answer:
+                self._end_stream()
+                self._rests = event
             case Stopped():
-                self._show_stop(event)
+                end = find_ending([event])
+                self._show_answer("Answer" if end.answered else "So far", end.answer or end.best)
+                self._end_step()
+                self._put_stop(event)
             case _:
                 assert_never(event)
 
-    def end(self, *totals: str) -> None:
-        """Close the branch: with why the run rests, if it does, and lines of `totals`."""
+    def end(self, total: str) -> None:
+        """Close the branch: with why the run rests, if it does, and the line `total`."""
         self._end_stream()
         self._end_step()
         if self._rests is not None:
-            self._put_last(_describe_stop(self._rests), BOLD)
-        for total in totals:
-            self._put_last(total, DIM)
+            self._put_stop(self._rests)
+        if total:
+            self._put(*self._draw_edges(), (total, DIM))
 
     # ── what the model is asked, and says ────────────────────────────────────────────────────────
 
@@ -225,33 +235,38 @@ class Branch:
         if not self._view.head:
             return
         words = [event.agent, event.strategy, event.model, ", ".join(event.tools)]
-        self._put(self._prefix, self._prefix, (shorten_text(" · ".join(filter(None, words)), self._view.most), DIM))
+        self._put(self._prefix, self._prefix, (_shorten(" · ".join(filter(None, words)), self._view.most), DIM))
         if event.abilities.problem:
             problem = f"no native tool calls here: {event.abilities.problem}"
             self._put(self._prefix, self._prefix, (problem, ODD))
-        if self._find_top:
+        if self._top:
             self._put("", GAP, (f"Question: {event.question.strip()}", BOLD))
 
     def _begin_step(self, event: Asked, at: float) -> None:
         if not self._goes_on:
             self._end_step()
-            self._put_fork(write_step_title(event, at), BOLD)
-            self.calls.inside, self._closed = self._prefix + self._page.glyphs.bar, False
+            glyphs = self._page.glyphs
+            notes = [f"step {event.step}", "beside it" * event.aside, "the last" * event.closing]
+            notes.append(f"the reply was not usable: {clean(event.problem)}" if event.problem else "")
+            notes.append("the window is full: oldest observations shortened" if event.shortened else "")
+            title = ", ".join(filter(None, notes)) + (f" · {format_clock_time(at)}" if at else "")
+            self._put(self._prefix + glyphs.fork, self._prefix + glyphs.bar, (title, BOLD))
+            self._inside, self._closed = self._prefix + glyphs.bar, False
         self._goes_on = False
-        self.written = ""
-        if self._view.verbose:
-            for message in event.messages:
-                self.quote(write_message_title(message), format_message(message))
+        for message in event.messages if self._view.verbose else ():
+            of_tool = f"result of {message.tool or 'a tool'} ({message.call_id})"
+            files = [f"[{one.media_type} {one.id[:12]}]" for one in message.files]
+            text = "\n".join([*files, _write_whole(message.content, message.calls)])
+            self.quote(of_tool if message.role == "tool" else message.role, text)
 
     def quote(self, title: str, text: str) -> None:
         """Show a text word for word, set off from the rest."""
-        inside = self.calls.inside
-        self._put(inside, inside, (title, ODD))
-        quoted = inside + self._page.glyphs.quote
+        self._put_line(title, ODD)
+        quoted = self._inside + self._page.glyphs.quote
         self._put(quoted, quoted, (text, ""))
 
     def _show_delta(self, event: Delta) -> None:
-        if event.answer and self._find_top and not self._view.verbose:
+        if event.answer and self._top and not self._view.verbose:
             if self._stream is None:
                 self._say_reasoning(self.reasoning)
                 self._say_thought(self.written)
@@ -269,64 +284,93 @@ class Branch:
         if reply.unsent:
             self._put_line(f"another model: what {reply.unsent} wanted back was not sent", ODD)
         if self._view.verbose:
-            self.quote("reply", reply_text(reply))
+            self.quote("reply", _write_whole(reply.text, reply.calls))
         elif self._stream is None:
-            self._thinking = reply
+            self._thought = reply.text  # shown once it is known whether it is the answer
         self._usage += reply.usage
         self._first = self._first or reply.first_token_seconds
         self._seconds += reply.seconds
         self._goes_on = bool(_ANSWER_NEXT.search(reply.text)) and not reply.calls
 
-    def _show_thought(self, answer: str) -> None:
-        """Show the thought in a reply, once its outcome is known."""
-        if self._thinking is not None:
-            text, self._thinking = self._thinking.text, None
-            if text.strip() != answer.strip():
-                self._say_thought(text)
-
     def _say_reasoning(self, text: str) -> None:
         if text.strip():
-            self._put_line(shorten_text(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
+            self._put_line(_shorten(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
 
     def _say_thought(self, text: str) -> None:
-        if thought := read_thought(text):
-            self._put_line(shorten_text(thought, self._view.most), "")
+        if thought := _read_thought(text):
+            self._put_line(_shorten(thought, self._view.most), "")
 
-    # ── calls, and the end ───────────────────────────────────────────────────────────────────────
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
+
+    def place_member(self, call_id: str) -> tuple[Section, str]:
+        """Return where what the member does is shown that was called: a section, and the branches before it."""
+        call = self._open_call(call_id)
+        return call.section, call.inside
+
+    def note_answer(self, call_id: str, answer: str) -> None:
+        """Take note of how a member ended that was called: it need not be shown again."""
+        if call_id in self._open:
+            self._open[call_id].answer = answer.strip()
 
     def _show_call(self, event: Called | Observed | Paused | Resumed) -> None:
         match event:
             case Called(action=action):
-                self.calls.call(action)
+                call, shown = self._begin_call(action)
+                if shown.tool_input != action.tool_input:  # a person changed it
+                    self._put_line(f"now {_write_call(action)}", DOING, call)
+            case Paused(action=action) if "/" not in action.id:  # that of a member is shown there
+                call, _ = self._begin_call(action)
+                self._put_line(f"waits for a person: {event.problem}", ODD, call)
+            case Resumed(call_id=call_id, decision=decision) if "/" not in call_id:
+                said = f": {decision.message}" if decision.message else ""
+                self._put_line(f"a person decided: {decision.kind}{said}", ODD, self._open_call(call_id))
+                if call_id.startswith(_CONSULTED):
+                    self._open.pop(call_id).section.close()
             case Observed(observation=seen):
-                self.calls.observe(seen)
-            case Paused(action=action):
-                self.calls.pause(action, event.problem)
-            case Resumed():
-                self.calls.resume(event)
+                self._show_outcome(seen)
 
-    def _show_stop(self, event: Stopped) -> None:
-        if event.reason in RESTING and not event.answer:
-            self._end_stream()
-            self._rests = event
-            return
-        end = find_ending([event])
-        self._show_answer("Answer" if end.answered else "So far", end.answer or end.best)
-        self._end_step()
-        self._put_last(_describe_stop(event), BOLD)
+    def _open_call(self, call_id: str) -> _OpenCall:
+        if call_id not in self._open:
+            self._open[call_id] = _OpenCall(self._section.begin(), self._inside + self._page.glyphs.bar)
+        return self._open[call_id]
+
+    def _begin_call(self, action: AgentAction) -> tuple[_OpenCall, AgentAction]:
+        """Return a call, and the action that is shown of it."""
+        call = self._open_call(action.id)
+        if call.shown is None:
+            text, first = _shorten(_write_call(action), self._view.most), self._inside + self._page.glyphs.fork
+            call.section.write(self._page.wrap_paragraph(first, call.inside, (text, DOING)))
+        call.shown = call.shown or action
+        return call, call.shown
+
+    def _show_outcome(self, seen: Observation) -> None:
+        call = self._open_call(seen.call_id)
+        good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
+        took = f"{seen.seconds:.1f} s" + (f", {_format_tokens(seen.usage)}" if seen.usage.requests else "")
+        text = _shorten(seen.text.strip(), self._view.most)
+        if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
+            text = "answered" if good else "no answer"  # the member's branch says it
+        outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
+        sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
+        first, rest = call.inside + sign, call.inside + " " * len(sign)
+        call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
+        if seen.note:
+            self._put_line(seen.note, ODD, call)
+        self._open.pop(seen.call_id).section.close()
+
+    # ── the answer, and the end ──────────────────────────────────────────────────────────────────
 
     def _show_answer(self, label: str, answer: str) -> None:
         """Show the answer, or the rest of it."""
-        self.answer, shown, self._goes_on = answer, self._shown, False
-        if self._stream is not None and answer.startswith(shown):
-            self._section.write(self._stream.add(answer[len(shown) :], ANSWER))
+        self.answer, self._goes_on = answer, False
+        if self._stream is not None and answer.startswith(self._shown):
+            self._section.write(self._stream.add(answer[len(self._shown) :], ANSWER))
             self._end_stream()
             return
         self._end_stream()
         if answer:
-            first, rest = self._draw_edges(plain_rest=self._find_top)
-            text = answer if self._find_top else shorten_text(answer, self._view.most)
-            self._put(first, rest, (f"{label}: {text.strip()}", ANSWER))
+            text = answer if self._top else _shorten(answer, self._view.most)
+            self._put(*self._draw_edges(plain_rest=self._top), (f"{label}: {text.strip()}", ANSWER))
 
     def _end_stream(self) -> None:
         """End the line of a partially written answer."""
@@ -336,16 +380,19 @@ class Branch:
 
     def _end_step(self) -> None:
         """End the step with what it took."""
-        self.calls.close()
+        while self._open:
+            self._open.pop(next(iter(self._open))).section.close()
         if self._usage.requests or self._seconds:
             first = f" (first word after {self._first:.1f} s)" if self._first else ""
-            cost = f"model {self._seconds:.1f} s{first} · {format_tokens(self._usage)}"
+            cost = f"model {self._seconds:.1f} s{first} · {_format_tokens(self._usage)}"
             outer = self._prefix + ("" if self._closed else self._page.glyphs.bar)
             self._put(outer + (GAP if self._closed else self._page.glyphs.last), outer + GAP, (cost, DIM))
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
-        self.calls.inside = self._prefix
+        self._inside = self._prefix
 
-    # ── lines ────────────────────────────────────────────────────────────────────────────────────
+    def _put_stop(self, event: Stopped) -> None:
+        why = f"Stopped: {event.reason}{': ' + event.detail if event.detail else ''}"
+        self._put(*self._draw_edges(), (why, BOLD))
 
     def _draw_edges(self, *, plain_rest: bool = False) -> tuple[str, str]:
         """Return the branches before the last lines of the run: its answer, or why it stopped."""
@@ -353,119 +400,12 @@ class Branch:
         self._closed = True
         return first, "" if plain_rest and self._page.is_plain else self._prefix + GAP
 
-    def _put_last(self, text: str, ink: str) -> None:
-        self._put(*self._draw_edges(), (text, ink))
+    def _put_line(self, text: str, ink: str, call: _OpenCall | None = None) -> None:
+        section, inside = (call.section, call.inside) if call else (self._section, self._inside)
+        section.write(self._page.wrap_paragraph(inside, inside, (text, ink)))
 
-    def _put_fork(self, text: str, ink: str) -> None:
-        self._put(self._prefix + self._page.glyphs.fork, self._prefix + self._page.glyphs.bar, (text, ink))
-
-    def _put_line(self, text: str, ink: str) -> None:
-        self._put(self.calls.inside, self.calls.inside, (text, ink))
-
-    def _put(self, first: str, rest: str, *pieces: tuple[str, str]) -> None:
-        self._section.write(self._page.wrap_paragraph(first, rest, *pieces))
-
-
-def _describe_stop(event: Stopped) -> str:
-    return f"Stopped: {event.reason}{': ' + event.detail if event.detail else ''}"
-
-
-@dataclass(slots=True)
-class _OpenCall:
-    section: Section
-    inside: str  # the branches before what belongs to the call
-    shown: AgentAction | None = None
-    ended: bool = False  # whether a member was called, and has ended with this answer
-    answer: str = ""
-
-
-class CallBranches:
-    """Writes the calls of a run to `section`.
-
-    `inside` are the branches before what belongs to the current step, or to the run outside of steps.
-    """
-
-    def __init__(self, page: Page, most: int, section: Section, inside: str) -> None:
-        self._page = page
-        self._most = most
-        self._section = section
-        self.inside = inside
-        self._open: dict[str, _OpenCall] = {}
-
-    def place(self, call_id: str) -> tuple[Section, str]:
-        """Return where what the member does is shown that was called: a section, and the branches before it."""
-        call = self._open_call(call_id)
-        return call.section, call.inside
-
-    def note_answered(self, call_id: str, answer: str) -> None:
-        """Take note of how a member ended that was called: it need not be shown again."""
-        if call_id in self._open:
-            call = self._open[call_id]
-            call.ended, call.answer = True, answer.strip()
-
-    def call(self, action: AgentAction) -> None:
-        """Show a call, or that a person changed it."""
-        call = self._open_call(action.id)
-        if call.shown is None:
-            self._begin_call(call, action)
-        elif call.shown.tool_input != action.tool_input:
-            self._put_line(call, f"now {call_text(action)}", DOING)
-
-    def pause(self, action: AgentAction, problem: str) -> None:
-        """Show that a call waits for a person."""
-        if "/" in action.id:
-            return  # it is a member's, and shown there
-        call = self._open_call(action.id)
-        if call.shown is None:
-            self._begin_call(call, action)
-        self._put_line(call, f"waits for a person: {problem}", ODD)
-
-    def resume(self, event: Resumed) -> None:
-        """Show what a person decided."""
-        if "/" in event.call_id:
-            return
-        call = self._open_call(event.call_id)
-        said = f": {event.decision.message}" if event.decision.message else ""
-        self._put_line(call, f"a person decided: {event.decision.kind}{said}", ODD)
-        if event.call_id.startswith(_CONSULTED):
-            self._end(event.call_id)
-
-    def observe(self, seen: Observation) -> None:
-        """Show what came of a call."""
-        call = self._open_call(seen.call_id)
-        good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
-        took = f"{seen.seconds:.1f} s" + (f", {format_tokens(seen.usage)}" if seen.usage.requests else "")
-        text = shorten_text(seen.text.strip(), self._most)
-        if call.ended and (not good or (call.answer and call.answer in seen.text)):  # the member's branch says it
-            text = "answered" if good else "no answer"
-        outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
-        sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
-        first, rest = call.inside + sign, call.inside + " " * len(sign)
-        call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
-        if seen.note:
-            self._put_line(call, seen.note, ODD)
-        self._end(seen.call_id)
-
-    def close(self) -> None:
-        """End the calls of a step."""
-        for call_id in list(self._open):
-            self._end(call_id)
-
-    def _open_call(self, call_id: str) -> _OpenCall:
-        if call_id not in self._open:
-            self._open[call_id] = _OpenCall(self._section.begin(), self.inside + self._page.glyphs.bar)
-        return self._open[call_id]
-
-    def _begin_call(self, call: _OpenCall, action: AgentAction) -> None:
-        call.shown = action
-        text = shorten_text(call_text(action), self._most)
-        call.section.write(self._page.wrap_paragraph(self.inside + self._page.glyphs.fork, call.inside, (text, DOING)))
-
-    def _put_line(self, call: _OpenCall, text: str, ink: str) -> None:
-        call.section.write(self._page.wrap_paragraph(call.inside, call.inside, (text, ink)))
-
-    def _end(self, call_id: str) -> None:
-        self._open.pop(call_id).section.close()
+    def _put(self, first: str, rest: str, piece: tuple[str, str]) -> None:
+        self._section.write(self._page.wrap_paragraph(first, rest, piece))
 
 
 class Section:
@@ -475,9 +415,9 @@ class Section:
     them are closed.
     """
 
-    def __init__(self, write: Callable[[str], None], above: Section | None = None) -> None:
+    def __init__(self, write: Callable[[str], None], top: Section | None = None) -> None:
         self._write = write
-        self._above = above
+        self._top = top or self
         self._parts: deque[str | Section] = deque()
         self._closed = False
 
@@ -485,30 +425,24 @@ class Section:
         """Add text at the end."""
         if text:
             self._parts.append(text)
-            self._find_top()._flush()
+            self._top._flush()
 
     def begin(self) -> Section:
         """Begin a section at the end."""
-        section = Section(self._write, self)
+        section = Section(self._write, self._top)
         self._parts.append(section)
         return section
 
     def close(self) -> None:
         """End this section and those in it: what comes after it is not held back any more."""
         self._end()
-        self._find_top()._flush()
+        self._top._flush()
 
     def _end(self) -> None:
         self._closed = True
         for part in self._parts:
             if isinstance(part, Section):
                 part._end()
-
-    def _find_top(self) -> Section:
-        section = self
-        while section._above is not None:
-            section = section._above
-        return section
 
     def _flush(self) -> bool:
         """Write what can be written; return whether that is all of it, for good."""
@@ -520,3 +454,53 @@ class Section:
                 return False
             self._parts.popleft()
         return self._closed
+
+
+# ── texts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_thought(text: str) -> str:
+    """Return the text of a reply before its action or answer; of a reply in JSON, which may be partial, its thought."""
+    if text.lstrip().startswith(("{", "[", "```")):
+        written = _IN_JSON.search(text)
+        try:
+            return str(json.loads(written[1], strict=False)) if written else ""
+        except ValueError:
+            return ""
+    decided = _DECIDED.search(text)
+    return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
+
+
+def format_clock_time(at: float, form: str = "%H:%M:%S") -> str:
+    """Return a time of day, of Unix seconds; empty for one that no clock shows."""
+    try:
+        return time.strftime(form, time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def _write_call(action: AgentAction) -> str:
+    """Return a call as in a program."""
+    given, write = action.tool_input, partial(json.dumps, ensure_ascii=False)
+    written = (
+        ", ".join(f"{key}={write(value)}" for key, value in given.items()) if isinstance(given, dict) else write(given)
+    )
+    return f"{action.tool}({written})"
+
+
+def _shorten(text: str, most: int) -> str:
+    """Return at most so many characters of a text (0: all)."""
+    return text if not most or len(text) <= most else f"{text[:most]} …"
+
+
+def _format_tokens(usage: Usage) -> str:
+    """Return the tokens and what they cost."""
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    thought = f" ({usage.reasoning_tokens:,} of reasoning)" if usage.reasoning_tokens else ""
+    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
+
+
+def _write_whole(text: str, calls: Sequence[AgentAction]) -> str:
+    """Return a message or a reply, word for word."""
+    return "\n".join([*([text] if text or not calls else []), *map(_write_call, calls)])

@@ -9,9 +9,8 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TextIO
 
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -70,6 +69,15 @@ def count_cells(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
 
 
+def can_write(out: TextIO, text: str) -> bool:
+    """Return whether `out` can encode `text`."""
+    try:
+        text.encode(getattr(out, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def put(out: TextIO, text: str) -> None:
     """Write `text` and flush; characters that `out` cannot encode become question marks.
 
@@ -85,57 +93,6 @@ def put(out: TextIO, text: str) -> None:
     except (OSError, ValueError):
         if out is not sys.stderr:
             raise
-
-
-class Wrapping:
-    """Wraps streamed text at words into lines of `width` cells (0: unchanged).
-
-    All lines but the first are prefixed with `indent`; `used` cells of the first are taken.
-    """
-
-    def __init__(self, width: int, used: int = 0, indent: str = "  ") -> None:
-        self._width = width
-        self._indent = indent
-        self._column = used
-        self._held = ""
-
-    def add(self, piece: str) -> str:
-        """Return what can be written now; an incomplete word is held back."""
-        text, self._held = self._held + piece, ""
-        written = ""
-        *whole, last = text.split("\n")
-        for line in whole:
-            written += self._place_words(line) + f"\n{self._indent}"
-            self._column = count_cells(self._indent)
-        at = _UNENDED.search(last).start() if self._width else len(last)  # type: ignore[union-attr] # it always matches
-        self._held = last[at:]
-        return written + self._place_words(last[:at])
-
-    def end(self) -> str:
-        """Return the rest."""
-        held, self._held = self._held, ""
-        return self._place_words(held)
-
-    def _place_words(self, line: str) -> str:
-        return "".join(map(self._place_word, _WORD.findall(line))) if self._width else line
-
-    def _place_word(self, word: str) -> str:
-        if self._column + count_cells(word) <= self._width:
-            self._column += count_cells(word)
-            return word
-        word = word.lstrip()
-        room = max(8, self._width - count_cells(self._indent))
-        pieces = list(_break_word(word, room))  # of a word longer than a line
-        self._column = count_cells(self._indent) + count_cells(pieces[-1])
-        return "".join(f"\n{self._indent}{piece}" for piece in pieces)
-
-
-def _break_word(word: str, room: int) -> Iterator[str]:
-    while count_cells(word) > room:
-        at = next(at for at in range(len(word), 0, -1) if count_cells(word[:at]) <= room)
-        yield word[:at]
-        word = word[at:]
-    yield word
 
 
 class Measure:
@@ -162,8 +119,7 @@ class Measure:
         return f"{'█' * full}{'░' * (_BAR - full)} {done / size:4.0%} of {whole}{rate}{left}"
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """What a tree is drawn with; all branches take three columns."""
 
     fork: str
@@ -184,7 +140,7 @@ class Page:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._coloured = is_terminal(out) and not os.environ.get("NO_COLOR")
-        self.glyphs = _choose_glyphs(out)
+        self.glyphs = _LINES if can_write(out, "".join(_LINES)) else _ASCII
 
     @property
     def is_plain(self) -> bool:
@@ -193,70 +149,79 @@ class Page:
 
     def paint(self, text: str, ink: str) -> str:
         """Return `text` in a colour."""
-        if not (self._coloured and ink and text.strip()):
-            return text
-        return f"{ink}{text}{PLAIN}"
+        return f"{ink}{text}{PLAIN}" if self._coloured and ink and text.strip() else text
 
     def begin(self, first: str, rest: str) -> Paragraph:
-        """Return a paragraph behind the branches `first`, and `rest` on its further lines."""
+        """Return a paragraph behind the branches `first`, and `rest` on its further lines: the innermost of them for
+        which there is room."""
         width = measure_width(self._out)
-        return Paragraph(self, self._fit_branches(first, width), self._fit_branches(rest, width), width)
+        room = max(3, width - _LEAST)
+        while width and count_cells(first) > room:
+            first = first[3:]
+        while width and count_cells(rest) > room:
+            rest = rest[3:]
+        return Paragraph(width, first, rest, self.paint)
 
     def wrap_paragraph(self, first: str, rest: str, *pieces: tuple[str, str]) -> str:
         """Return the lines of a paragraph of texts with their colours."""
         paragraph = self.begin(first, rest)
-        return "".join(paragraph.take_whole(text, ink) for text, ink in pieces) + "\n"
-
-    def _fit_branches(self, branches: str, width: int) -> str:
-        """Return the innermost branches for which there is room."""
-        room = max(3, width - _LEAST)
-        while width and count_cells(branches) > room:
-            branches = branches[3:]
-        return branches
+        return "".join(paragraph.add(text, ink, whole=True) for text, ink in pieces) + "\n"
 
 
 class Paragraph:
-    """A paragraph that is written piece by piece."""
+    """Text that comes in pieces, wrapped at words into lines of `width` cells (0: unchanged).
 
-    def __init__(self, page: Page, first: str, rest: str, width: int) -> None:
-        self._page = page
-        self._wrapping = Wrapping(width, count_cells(first), rest)
-        self._rest = rest
+    `first` stands before its first line, and `rest` before the others. `paint` colours a text.
+    """
+
+    def __init__(
+        self, width: int, first: str = "", rest: str = "  ", paint: Callable[[str, str], str] = lambda text, ink: text
+    ) -> None:
+        self._width = width
         self._begin = first
+        self._rest = rest
+        self._paint = paint
+        self._column = count_cells(first)
+        self._held = ""
         self._ink = ""
 
-    def add(self, piece: str, ink: str = "") -> str:
-        """Return what can be written now of a further piece."""
+    def add(self, piece: str, ink: str = "", *, whole: bool = False) -> str:
+        """Return what can be written now; unless the piece is `whole`, its last word may not be, and is held back."""
         self._ink = ink
-        return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)))
-
-    def take_whole(self, piece: str, ink: str = "") -> str:
-        """Return a further piece to its last word."""
-        self._ink = ink
-        return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)) + self._wrapping.end())
+        *lines, last = (self._held + clean(piece).replace("\t", _TAB)).split("\n")
+        at = len(last)
+        if self._width and not whole:
+            at = _UNENDED.search(last).start()  # type: ignore[union-attr] # it always matches
+        self._held = last[at:]
+        begin, self._begin = self._begin, ""
+        before = f"\n{self._paint(self._rest, DIM)}"
+        placed = self._place_words([*lines, last[:at]])
+        return self._paint(begin, DIM) + before.join(self._paint(line, ink) for line in placed)
 
     def end(self) -> str:
         """Return the rest of the paragraph."""
-        return f"{self._take_beginning()}{self._paint_lines(self._wrapping.end())}\n"
+        return self.add("", self._ink, whole=True) + "\n"
 
-    def _take_beginning(self) -> str:
-        begin, self._begin = self._begin, ""
-        return self._page.paint(begin, DIM)
+    def _place_words(self, lines: Sequence[str]) -> list[str]:
+        """Return the ends of what is on the current line, and further lines."""
+        placed = [""]
+        for number, line in enumerate(lines):
+            if number:
+                placed.append("")
+                self._column = count_cells(self._rest)
+            for word in _WORD.findall(line) if self._width else [line]:
+                if not self._width or self._column + count_cells(word) <= self._width:
+                    placed[-1] += word
+                    self._column += count_cells(word)
+                else:
+                    placed += _break_word(word.lstrip(), max(8, self._width - count_cells(self._rest)))
+                    self._column = count_cells(self._rest) + count_cells(placed[-1])
+        return placed
 
-    def _paint_lines(self, text: str) -> str:
-        """Return wrapped text in its colour, and the branches before its lines in theirs."""
-        before = f"\n{self._page.paint(self._rest, DIM)}"
-        return before.join(self._page.paint(line, self._ink) for line in text.split(f"\n{self._rest}"))
 
-
-def _clean_text(text: str) -> str:
-    return clean(text).replace("\t", _TAB)
-
-
-def _choose_glyphs(out: TextIO) -> Glyphs:
-    """Return the lines that `out` can show."""
-    try:
-        "├─│╰→✗┊".encode(getattr(out, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return _ASCII
-    return _LINES
+def _break_word(word: str, room: int) -> Iterator[str]:
+    while count_cells(word) > room:
+        at = next(at for at in range(len(word), 0, -1) if count_cells(word[:at]) <= room)
+        yield word[:at]
+        word = word[at:]
+    yield word

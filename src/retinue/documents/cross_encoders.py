@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import DataError
-from ..tools.keyword_search import stem_words
-from .embedding import Embedder, MiniLM
-from .onnx import MAX_TOKENS, load_model
+from ..tools.passages import stem_words
+from .embedding import MAX_TOKENS, Embedder, MiniLM, load_model
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from .onnx import Floats
+    from .embedding import Floats, Mask
 
     Matrix = NDArray[numpy.float64]
 
@@ -33,7 +32,6 @@ class CrossEncoder(Protocol):
 
         A text's title, if any, is its first line.
         """
-        ...
 
 
 class OnnxCrossEncoder:
@@ -50,19 +48,15 @@ class OnnxCrossEncoder:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the logit of each text, higher is better."""
-        scores = [0.0] * len(texts)
-        for batch in self._model.run_batches([(query, text) for text in texts]):
-            for number, score in zip(batch.numbers, self._select_logits(batch.output), strict=True):
-                scores[number] = float(score)
-        return scores
+        return list(map(float, self._model.run([(query, text) for text in texts], self._select_logits)))
 
-    def _select_logits(self, output: Floats) -> Floats:
-        shape = output.shape
-        if len(shape) == 1:
+    def _select_logits(self, output: Floats, _: Mask) -> Floats:
+        if output.ndim == 1:
             return output
-        if len(shape) != 2 or shape[1] not in (1, 2):
-            raise DataError(f"{self._model.folder} is not a cross-encoder: want 1 or 2 logits a pair, not {shape[1:]}")
-        logits: Floats = output[:, -1] if shape[1] == 1 else output[:, 1] - output[:, 0]
+        if output.ndim != 2 or output.shape[1] not in (1, 2):
+            shape = output.shape[1:]
+            raise DataError(f"{self._model.folder} is not a cross-encoder: want 1 or 2 logits a pair, not {shape}")
+        logits: Floats = output[:, 0] if output.shape[1] == 1 else output[:, 1] - output[:, 0]
         return logits
 
 
@@ -99,8 +93,7 @@ class EmbeddingScorer:
 
 def _read_word_weights(query: set[str], texts: Sequence[set[str]]) -> tuple[Matrix, Matrix]:
     """Return the word weights of the query, of shape (words,), and of the texts, of shape (texts, words) and length 1
-    each.
-    """
+    each."""
     import numpy
 
     counts = Counter(word for words in texts for word in words)

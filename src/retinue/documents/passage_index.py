@@ -1,25 +1,22 @@
 """`PassageIndex`: keyword search over pieces of files. Each collection has its own file, so neither its results nor
-their scores depend on other collections.
-"""
+their scores depend on other collections."""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..core.values import Document
-from ..tools.keyword_search import make_storable, stem_words
+from ..tools.passages import make_storable, stem_words
 from .document_store import DocumentStore
 from .splitter import cut_windows
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENDING = ".sqlite"
-_BESIDE = ("", "-wal", "-shm")
 _CANDIDATES = 4  # multiple of the requested results that is scored in detail
 
 
@@ -32,18 +29,13 @@ class Passage(NamedTuple):
 
 
 class PassageIndex:
-    """Collections in files under `folder`, which is created on first use. Thread-safe.
-
-    The files can be rebuilt from their sources, so writes do not wait for the disk. Raises what `DocumentStore` does:
-    `DataError` for an unusable file.
-    """
+    """Collections in files under `folder`, which is created on first use. Thread-safe. Raises what `DocumentStore`
+    does: `DataError` for an unusable file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._opening = threading.Lock()
-        self._writing: defaultdict[str, threading.Lock] = defaultdict(
-            threading.Lock
-        )  # by collection, so that none waits for others
+        self._writing = defaultdict[str, threading.Lock](threading.Lock)  # by collection, so that none waits for others
 
     def put(self, collection: str, key: str, title: str, text: str, chunks: tuple[int, int]) -> int:
         """Store `text` under `key`, entirely or not at all, unless it exists; return the size of its pieces in bytes.
@@ -76,7 +68,7 @@ class PassageIndex:
         if not self._find_path(collection).exists():
             return set()
         with self._open(collection) as store:
-            return {key for (key,) in store.database.read_rows("SELECT path FROM files")}
+            return {key for (key,) in store.read_rows("SELECT path FROM files")}
 
     def read_text(self, collection: str, key: str) -> str:
         """Return the whole text under `key`, or an empty string."""
@@ -102,8 +94,12 @@ class PassageIndex:
             found = store.keyword(query, _CANDIDATES * top_k, where)
         best = max((one.score or 0.0 for one in found), default=0.0)
         wanted = stem_words(query) or {query}
-        scored = [Passage(one.meta["key"], one.content, round(_score(one, best, wanted), 4)) for one in found]
-        return sorted(scored, key=lambda one: -one.score)[:top_k]
+        passages = []
+        for one in found:
+            share = len(wanted & stem_words(f"{one.meta['title']} {one.content}")) / len(wanted)
+            rank = (one.score or 0.0) / best if best > 0 else 0.0
+            passages.append(Passage(one.meta["key"], one.content, round((rank + share) / 2, 4)))
+        return sorted(passages, key=lambda one: -one.score)[:top_k]
 
     def list_collections(self) -> list[str]:
         """Return the names of the stored collections."""
@@ -113,7 +109,7 @@ class PassageIndex:
         """Delete a collection."""
         path = self._find_path(collection)
         with self._writing[collection], self._opening:
-            for ending in _BESIDE:
+            for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
 
     def _find_path(self, collection: str) -> Path:
@@ -121,20 +117,11 @@ class PassageIndex:
             raise ValueError(f"not the name of a collection: {collection!r}")
         return self.folder / f"{collection}{_ENDING}"
 
-    @contextmanager
-    def _open(self, collection: str) -> Iterator[DocumentStore]:
+    def _open(self, collection: str) -> DocumentStore:
         with self._opening:  # only one thread sets up a new file
-            store = DocumentStore(self._find_path(collection))
-        with store:
-            yield store
-
-
-def _score(found: Document, best: float, wanted: set[str]) -> float:
-    there = stem_words(f"{found.meta.get('title', '')} {found.content}")
-    share = len(wanted & there) / len(wanted)
-    return ((found.score or 0.0) / best + share) / 2 if best > 0 else share / 2
+            return DocumentStore(self._find_path(collection))
 
 
 def _list_ids(store: DocumentStore, key: str) -> list[str]:
-    rows = store.database.read_rows("SELECT pieces FROM files WHERE path = ?", (key,))
+    rows = store.read_rows("SELECT pieces FROM files WHERE path = ?", (key,))
     return [f"{key}#{number}" for number in range(rows[0][0])] if rows else []

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 
-from .._internal.message_text import suggest_name
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.passages import shorten_to_excerpt
@@ -15,7 +14,7 @@ from .document_store import Store
 from .embedding import Embedder, add_title
 
 if TYPE_CHECKING:
-    from .onnx import Floats
+    from .embedding import Floats
 
 Mode = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -44,8 +43,6 @@ def retrieve(
     `vector` and `hybrid` need the `embedder` that made the documents' vectors; `hybrid` fuses the other two modes.
     Raises `UsageError`.
     """
-    if mode not in MODES:
-        raise UsageError(f"no mode {mode!r} of retrieval; {suggest_name(mode, MODES)}")
     if mode == "keyword":
         return store.keyword(query, top_k, where)
     if embedder is None:
@@ -81,18 +78,11 @@ def format_results(documents: Sequence[Document], query: str, sources: str | Non
 
     With `sources`, a title is a link in Markdown to the document's `url`, or to its `path` below `sources`.
     """
-    lines = [_format_line(document, query, sources) for document in documents]
+    lines = []
+    for document in documents:
+        title, url, path = (document.meta.get(key) for key in ("title", "url", "path"))
+        link = "" if sources is None else str(url) if url else f"{sources}{quote(str(path))}" if path else ""
+        link = link.replace("(", "%28").replace(")", "%29").replace(" ", "%20")  # these would end a link in Markdown
+        head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
+        lines.append(head + shorten_to_excerpt(document.content, query, SHOWN_CHARS))
     return "\n".join(lines) or "Nothing was found. Try other words."
-
-
-def _format_line(document: Document, query: str, sources: str | None) -> str:
-    title, link = document.meta.get("title"), "" if sources is None else _link(document, sources)
-    head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
-    return head + shorten_to_excerpt(document.content, query, SHOWN_CHARS)
-
-
-def _link(document: Document, sources: str) -> str:
-    """Return a document's address, without what would end a link in Markdown."""
-    url, path = document.meta.get("url"), document.meta.get("path")
-    link = str(url) if url else f"{sources}{quote(str(path))}" if path else ""
-    return link.replace("(", "%28").replace(")", "%29").replace(" ", "%20")

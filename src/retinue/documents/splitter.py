@@ -14,8 +14,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
     """Split `documents` into pieces of at most `size` characters: at paragraphs if possible, otherwise at sentences,
-    and otherwise anywhere. Each piece has its document's `meta` and its index from 0 in `part`.
-    """
+    and otherwise anywhere. Each piece has its document's `meta` and its index from 0 in `part`."""
     return [
         replace(document, id=f"{document.id}#{part}" if document.id else "", content=piece,
                 meta={**document.meta, "part": part})
@@ -31,26 +30,17 @@ def cut_windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]
     paragraphs or words if possible.
     """
     start = 0
-    while True:
-        end = _find_cut(text, start, size)
+    while (end := start + size) < len(text):
+        for gap in ("\n\n", "\n", " "):
+            at = text.rfind(gap, start + 3 * size // 4, end)
+            if at >= 0:
+                end = at + len(gap)
+                break
         yield start, end
-        if end >= len(text):
-            return
-        start = _find_word(text, max(end - overlap, start + 1), end)
-
-
-def _find_cut(text: str, start: int, size: int) -> int:
-    end = start + size
-    for gap in ("\n\n", "\n", " ") if end < len(text) else ():
-        at = text.rfind(gap, start + 3 * size // 4, end)
-        if at >= 0:
-            return at + len(gap)
-    return min(end, len(text))
-
-
-def _find_word(text: str, at: int, end: int) -> int:
-    """Return the beginning of the next word, if it is near."""
-    return next((one for one in range(at, min(at + 40, end)) if text[one - 1].isspace()), at)
+        start = max(end - overlap, start + 1)
+        near = range(start, min(start + 40, end))  # the beginning of the next word, if it is near
+        start = next((at for at in near if text[at - 1].isspace()), start)
+    yield start, len(text)
 
 
 def _pack_pieces(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
@@ -68,11 +58,8 @@ def _pack_pieces(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
 
 def _split_pieces(text: str, size: int) -> Iterator[tuple[str, str]]:
     for paragraph in filter(None, map(str.strip, _PARAGRAPH.split(text))):
-        if len(paragraph) <= size:
-            yield "\n\n", paragraph
-            continue
         gap = "\n\n"
-        for sentence in _SENTENCE_END.split(paragraph):
+        for sentence in [paragraph] if len(paragraph) <= size else _SENTENCE_END.split(paragraph):
             for start in range(0, len(sentence), size):
                 yield "" if start else gap, sentence[start : start + size]
             gap = " "

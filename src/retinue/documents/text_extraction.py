@@ -14,12 +14,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice, takewhile
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urljoin
 
+from .._internal.extras import check_extra
 from ..errors import DataError, UsageError
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -30,6 +30,7 @@ MAX_UNPACKED = 200_000_000  # bytes
 MODULES = {DOCX: "docx", XLSX: "openpyxl", PPTX: "pptx"}
 READABLE = "HTML, PDF, Word, Excel, PowerPoint, Markdown or plain text"
 MAX_PAGES = 2_000  # of a PDF
+MAX_TEXT = 2_000_000  # characters that another process extracts
 MAX_MEMORY = 1 << 30  # bytes of address space of the program
 MAX_LINKS, MAX_URL = 500, 2_000  # links of a page, and characters of a link
 _PDF = "application/pdf"
@@ -77,12 +78,13 @@ def extract_text(data: bytes, media_type: str, charset: str = "", seconds: float
     if kind == _PDF:
         read = _read_pdf(data, seconds)
     elif kind in MODULES:
-        _check_extra(MODULES[kind], "a file of Word, Excel or PowerPoint")
-        read = Text(*read_office_file(data, kind))
+        read = _read_office_file(data, kind)
     elif kind in _HTML:
         read = _read_html(data, charset)
     elif kind in _MARKDOWN:
-        read = _read_markdown(data, charset)
+        text = _decode(data, charset)
+        heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # linear time for any text
+        read = Text(text, heading[1].rstrip(" \t#") if heading else "")
     else:
         read = Text(_decode(data, charset))
     plain = _BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip()
@@ -90,7 +92,7 @@ def extract_text(data: bytes, media_type: str, charset: str = "", seconds: float
 
 
 def needs_parser(data: bytes, media_type: str) -> bool:
-    """Return whether a parser extracts the text, which hostile data can keep busy (see `text_subprocess`)."""
+    """Return whether a parser extracts the text, which hostile data can keep busy (see `extract_text_apart`)."""
     return detect_media_type(data, media_type) in (_PDF, *_HTML, *MODULES)
 
 
@@ -102,20 +104,38 @@ def detect_media_type(data: bytes, media_type: str) -> str:
         return _PDF
     if kind in ("", "application/octet-stream"):
         return _HTML[0] if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
-    if (
-        kind == _PDF
-        or kind in _HTML
-        or kind in MODULES
-        or kind.startswith("text/")
-        or kind in _PLAIN
-        or kind.endswith(("+json", "+xml"))
-    ):
+    if kind in (_PDF, *_HTML, *MODULES, *_PLAIN) or kind.startswith("text/") or kind.endswith(("+json", "+xml")):
         return kind
     raise DataError(f"{kind} cannot be read (want {READABLE})")
 
 
+async def extract_text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
+    """Return `extract_text(data, media_type, charset)` from a process of its own, at most 2,000,000 characters.
+
+    A small page can keep a parser busy for minutes (nested tags, endless attributes, a PDF's streams) and would block
+    everything else. The process has limits on time and memory, and an empty environment. It costs some 50 ms a page,
+    and pages are read concurrently.
+
+    Of a PDF, it is what can be read in time. Raises `DataError` for data that cannot be read, at all or within
+    `seconds`, and `UsageError` as `extract_text` does.
+    """
+    from .._internal.processes import read_output  # which the process itself does not need
+
+    arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
+    try:
+        answer = json.loads(await read_output(f"{__package__}.text_extraction", arguments, data, seconds))
+    except TimeoutError:
+        raise DataError(f"its text could not be read within {seconds:g} seconds") from None
+    except ValueError:
+        raise DataError("its text could not be read: that exceeded the memory limit") from None
+    for kind in (DataError, UsageError):
+        if kind.__name__ in answer:
+            raise kind(answer[kind.__name__])
+    return Text(answer["text"], answer["title"], tuple(answer["links"]))
+
+
 def _read_html(data: bytes, charset: str) -> Text:
-    _check_extra("resiliparse", "HTML")
+    check_extra("HTML", "documents", "resiliparse")
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
@@ -142,36 +162,27 @@ def _find_links(tree: Any) -> Iterator[str]:
 
 
 def _read_pdf(data: bytes, seconds: float) -> Text:
-    _check_extra("pypdf", "PDF")
+    check_extra("PDF", "documents", "pypdf")
     from pypdf import PdfReader
 
     until = time.monotonic() + seconds
     try:
         reader = PdfReader(io.BytesIO(data))
-        pages = [
-            page.extract_text()
-            for page in takewhile(lambda _: time.monotonic() < until, islice(reader.pages, MAX_PAGES))
-        ]
+        read = takewhile(lambda _: time.monotonic() < until, islice(reader.pages, MAX_PAGES))
+        pages = [page.extract_text() for page in read]
         title = (reader.metadata.title if reader.metadata else None) or ""
     except Exception as error:  # on broken files it raises arbitrary exceptions
         raise DataError(f"this PDF cannot be read: {type(error).__name__}: {error}") from error
     return Text("\n\n".join(pages), title)
 
 
-def _read_markdown(data: bytes, charset: str) -> Text:
-    text = _decode(data, charset)
-    heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # linear time for any text
-    return Text(text, heading.group(1).rstrip(" \t#") if heading else "")
-
-
 def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     """Decode as UTF-8 if valid, otherwise as declared by the server or the page, otherwise by detection. Raises
-    `DataError`.
-    """
+    `DataError`."""
     if not _ISO_2022.search(data) and b"\x00" not in data:  # ISO-2022 and UTF-16 can look like ASCII
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig")
-    _check_extra("resiliparse", "text that is not UTF-8")
+    check_extra("text that is not UTF-8", "documents", "resiliparse")
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
     known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
@@ -181,21 +192,16 @@ def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     return text
 
 
-def _check_extra(module: str, what: str) -> None:
-    if find_spec(module) is None:
-        raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
-
-
-def read_office_file(data: bytes, kind: str) -> tuple[str, str]:
-    """Return the text and the title in `data`; rows of a table are lines, with ` | ` between cells. Raises
-    `DataError`."""
+def _read_office_file(data: bytes, kind: str) -> Text:
+    """Return the text in `data`; rows of a table are lines, with ` | ` between cells. Raises `DataError`."""
+    check_extra("a file of Word, Excel or PowerPoint", "documents", MODULES[kind])
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(one.file_size for one in packed.infolist())
         if size > MAX_UNPACKED:
             raise DataError(f"it unpacks to {size / 1e6:,.0f} MB; the most is {MAX_UNPACKED / 1e6:,.0f}")
         blocks, title = _READERS[kind](io.BytesIO(data))
-        return "\n\n".join(block for block in blocks if block.strip()), title
+        return Text("\n\n".join(block for block in blocks if block.strip()), title)
     except DataError:
         raise
     except Exception as error:  # on broken files the readers raise arbitrary exceptions
@@ -263,7 +269,7 @@ _READERS = {DOCX: _read_word, XLSX: _read_excel, PPTX: _read_slides}
 def main(media_type: str, charset: str, seconds: str, most: str) -> None:
     """Read data from standard input; write its text, at most `most` characters, and links, or an error, as JSON.
 
-    `text_subprocess` runs this module as a program. Its imports delay each page, so they are few.
+    `extract_text_apart` runs this module as a program. Its imports delay each page, so they are few.
     """
     with suppress(AttributeError, OSError):  # low priority: an answer is more urgent
         os.nice(10)

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..config.builder import Builder
 from ..config.file_check import load_spec
 from ..config.problems import describe_unknown
 from ..config.references import index_parts
-from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
+from ..config.specs import AgentSpec, ChainSpec, GroupSpec
 from ..config.yaml_files import select_agent
 from ..core.protocols import Model
 from ..errors import DataError
@@ -39,11 +40,12 @@ def load_configurations(files: Sequence[Path], names: Sequence[str] = ()) -> tup
     several agents of which none is named.
     """
     specs = [load_spec(file) for file in files]
-    there = [_list_agent_names(spec) for spec in specs]
+    kinds = AgentSpec | GroupSpec | ChainSpec
+    there = [[name for name, part in index_parts(spec).items() if isinstance(part, kinds)] for spec in specs]
     for name in names:
         if not any(name in agents for agents in there):
-            known = [one for its in there for one in its]
-            raise DataError(f"{', '.join(map(str, files))}: {describe_unknown('agent', name, known)}")
+            problem = describe_unknown("agent", name, list(chain.from_iterable(there)))
+            raise DataError(f"{', '.join(map(str, files))}: {problem}")
     found = []
     for file, spec, agents in zip(files, specs, there, strict=True):
         builder = Builder(spec)
@@ -64,23 +66,19 @@ def judge_of(file: Path, name: str) -> Model:
 
 async def fingerprint_agent(agent: Agent, *more: Any) -> str:
     """Return a fingerprint of an agent, of the text files that its file names, and of `more`."""
-    whole = agent.origin.whole if agent.origin is not None else {}
-    folder = agent.origin.folder if agent.origin is not None else Path()
-    files = [(str(path), hash_file(path)) for path in _find_text_files(whole, folder)]
+    origin = agent.origin
+    paths = _find_text_files(origin.whole, origin.folder) if origin is not None else ()
+    files = [(str(path), hash_file(path)) for path in paths]
     return await fingerprint_setup(agent, take_snapshot(agent).hash, files, *more)
 
 
 async def fingerprint_setup(agent: Agent, *more: Any) -> str:
     """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
     await agent.model.abilities()
-    tools: Any = [
-        (
-            tool.name,
-            tool.description,
-            *([await fingerprint_setup(tool.something)] if isinstance(tool.something, Agent) else []),
-        )
-        for tool in agent.tools
-    ]
+    tools: list[tuple[str, ...]] = []
+    for tool in agent.tools:
+        member = [await fingerprint_setup(tool.something)] if isinstance(tool.something, Agent) else []
+        tools.append((tool.name, tool.description, *member))
     parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
@@ -88,10 +86,6 @@ async def fingerprint_setup(agent: Agent, *more: Any) -> str:
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _list_agent_names(spec: FileSpec) -> list[str]:
-    return [name for name, part in index_parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
 
 
 def _find_text_files(value: Any, folder: Path) -> Iterator[Path]:

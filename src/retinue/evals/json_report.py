@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .comparison import Figures, Run
 from .kept_results import ANSWERS
@@ -26,33 +28,22 @@ def build_json_report(
 ) -> dict[str, Any]:
     """Return the report: the lines `about` the evaluation, its figures, and by question what each configuration
     answered, with its marks."""
-    by_id = {name: {run.question.id: run for run in its} for name, its in runs.items()}
-    return {
-        "format": FORMAT,
-        "about": list(about),
-        "figures": asdict(figures),
-        "questions": [
-            {
-                "id": one.id,
-                "question": one.question,
-                "gold": one.gold,
-                "tags": list(one.tags),
-                "runs": {name: _run_record(its[one.id]) for name, its in by_id.items() if one.id in its},
+    answered: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, its in runs.items():
+        for run in its:
+            answered[run.question.id][name] = {
+                "right": run.marks.right,
+                "shares": dict(run.marks.shares),
+                "amounts": dict(run.marks.amounts),
+                "answer": run.result.answer[:_LONGEST],
+                "stop_reason": str(run.result.stop_reason),
+                "error": run.result.error,
             }
-            for one in questions
-        ],
-    }
-
-
-def _run_record(run: Run) -> dict[str, Any]:
-    return {
-        "right": run.marks.right,
-        "shares": dict(run.marks.shares),
-        "amounts": dict(run.marks.amounts),
-        "answer": run.result.answer[:_LONGEST],
-        "stop_reason": str(run.result.stop_reason),
-        "error": run.result.error,
-    }
+    by_question = [
+        {"id": one.id, "question": one.question, "gold": one.gold, "tags": list(one.tags), "runs": answered[one.id]}
+        for one in questions
+    ]
+    return {"format": FORMAT, "about": list(about), "figures": asdict(figures), "questions": by_question}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +57,29 @@ class ReportFolder:
     def read_report(self) -> dict[str, Any] | None:
         """Return the report, or `None` if there is none that this version can read."""
         try:
-            text = _read_bytes(self.path / REPORT)
-            found = json.loads(text, parse_constant=_replace_constant) if len(text) <= _LARGEST else None
-        except (OSError, ValueError, RecursionError):
+            with _open_file(self.path / REPORT) as file:
+                text = file.read(_LARGEST + 1)
+        except OSError:
             return None
+        found = _parse_object(text) if len(text) <= _LARGEST else {}
         return found if _is_report(found) else None
 
     def read_run(self, configuration: str, question: str) -> dict[str, Any] | None:
         """Return the record of the run that the report has for a question, or `None` if it is not kept."""
-        named: dict[str, Any] | None = None
-        needle = f'"id": {json.dumps(question, ensure_ascii=False)}'.encode("utf-8", "replace")
-        told = self._find_reported_run(configuration, question)
-        for line in _read_lines(self.path / ANSWERS):
-            if needle in line and (record := _parse_record(line)) is not None and record["id"] == question:
-                same = told is not None and _is_reported_run(record, told)
-                if same and record.get("configuration") == configuration:
-                    return record
-                named = record if same else named
-        return named
-
-    def _find_reported_run(self, configuration: str, question: str) -> dict[str, Any] | None:
         questions = (self.read_report() or {}).get("questions", [])
-        runs: Iterator[dict[str, Any]] = (one["runs"] for one in questions if one["id"] == question)
-        return next((one[configuration] for one in runs if configuration in one), None)
+        told = next((one["runs"].get(configuration) for one in questions if one["id"] == question), None)
+        if told is None:
+            return None
+        other: dict[str, Any] | None = None  # the same run, kept under another name of the configuration
+        needle = f'"id": {json.dumps(question, ensure_ascii=False)}'.encode("utf-8", "replace")
+        with suppress(OSError), _open_file(self.path / ANSWERS) as file:
+            for line in file:
+                record = _parse_object(line) if needle in line else {}
+                if record.get("id") == question and _is_reported_run(record, told):
+                    if record.get("configuration") == configuration:
+                        return record
+                    other = record
+        return other
 
 
 def list_report_folders(root: Path) -> list[ReportFolder]:
@@ -98,59 +89,40 @@ def list_report_folders(root: Path) -> list[ReportFolder]:
     """
     with os.scandir(root) as entries:
         inside = [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
-    found = [
-        _make_report_folder(one)
-        for one in (root.absolute(), *inside)
-        if _is_file(one / REPORT) or _is_file(one / ANSWERS)
-    ]
+    found = []
+    for path in (root.absolute(), *inside):
+        report, answers = (one.is_file() and not one.is_symlink() for one in (path / REPORT, path / ANSWERS))
+        if report or answers:
+            written = int((path / REPORT).lstat().st_mtime) if report else None
+            found.append(ReportFolder(path.name, path, written))
     return sorted(found, key=lambda one: (-(one.written or 0), one.name))
 
 
-def _make_report_folder(path: Path) -> ReportFolder:
-    report = path / REPORT
-    return ReportFolder(path.name, path, int(report.lstat().st_mtime) if _is_file(report) else None)
+def _open_file(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
 
 
-def _is_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
-
-
-def _read_bytes(path: Path) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return file.read(_LARGEST + 1)
-
-
-def _read_lines(path: Path) -> Iterator[bytes]:
+def _parse_object(text: bytes) -> dict[str, Any]:
+    """Return an object in JSON, in which numbers that JSON has no word for are null; an empty one if it is none."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            yield from file
-    except OSError:
-        return
-
-
-def _is_report(found: Any) -> bool:
-    """Return whether a report has the parts that readers take for granted."""
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        return False
-    parts = {"about": list, "figures": dict, "questions": list}
-    if any(not isinstance(found.get(name), kind) for name, kind in parts.items()):
-        return False
-    figures = {"dataset": str, "questions": int, "configurations": list, "tags": dict, "pairs": list}
-    return all(isinstance(found["figures"].get(name), kind) for name, kind in figures.items())
-
-
-def _replace_constant(_: str) -> None:
-    """Stand for a number that JSON has no word for."""
-
-
-def _parse_record(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line, parse_constant=_replace_constant)
+        found = json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("events"), list) and "id" in found else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_report(found: dict[str, Any]) -> bool:
+    """Return whether a report has the parts that readers take for granted."""
+    parts = {"about": list, "figures": dict, "questions": list}
+    figures = {"dataset": str, "questions": int, "configurations": list, "tags": dict, "pairs": list}
+    return (
+        found.get("format") == FORMAT
+        and all(isinstance(found.get(name), kind) for name, kind in parts.items())
+        and all(isinstance(found["figures"].get(name), kind) for name, kind in figures.items())
+    )
 
 
 def _is_reported_run(record: dict[str, Any], told: dict[str, Any]) -> bool:
     answer = str(record.get("answer", ""))[: len(told["answer"]) or 1]
-    return bool(answer == told["answer"] and record.get("seconds") == told["amounts"].get("seconds"))
+    same = answer == told["answer"] and record.get("seconds") == told["amounts"].get("seconds")
+    return same and isinstance(record.get("events"), list)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,51 +56,31 @@ class Verdict:
 
 async def judge_answers(
     model: Model, asked: Sequence[tuple[Question, str]], kept: Path, at_once: int = 1
-) -> Mapping[str, bool]:
-    """Return the judge_answers on answers, by `fingerprint_verdict`; those in the file `kept` are not asked for again.
+) -> list[bool | None]:
+    """Return a verdict on each answer; those in the file `kept` are not asked for again.
 
-    An answer that is empty is wrong. A verdict that says neither yes nor no, twice, is missing. Raises `ModelError`.
+    An answer that is empty is wrong. There is no verdict (`None`) on a question that has no accepted answer, or if the
+    model says neither yes nor no, twice. Raises `ModelError`.
     """
     await model.abilities()
     found = {one.key: one.right for one in read_records(kept, Verdict)}
 
-    async def judge(item: tuple[Question, str]) -> None:
+    async def judge(item: tuple[Question, str]) -> bool | None:
         question, answer = item
-        key = fingerprint_verdict(model, question, answer)
-        if answer.strip() and key not in found and (right := await _ask_judge(model, question, answer)) is not None:
-            found[key] = right
-            append_record(Verdict(key, model.name, right), kept)
+        if not (question.answers or question.unanswerable):
+            return None
+        if not answer.strip():
+            return False
+        accepted = NOT_STATED if question.unanswerable else question.gold
+        said = neutralize(" ".join(answer.split()))
+        prompt = PROMPT.format(question=question.question, accepted=accepted, answer=said)
+        key = hashlib.sha256(f"{model.name}\n{prompt}".encode("utf-8", "replace")).hexdigest()[:24]
+        for _ in range(_TRIES if key not in found else 0):
+            reply = await ask_once(model, [Message("user", prompt)], constraint=_YES_OR_NO)
+            if verdict := _VERDICT.search(reply.text):
+                found[key] = verdict[1].lower() == "yes"
+                append_record(Verdict(key, model.name, found[key]), kept)
+                break
+        return found.get(key)
 
-    await gather_bounded(judge, [one for one in asked if _has_answer(one[0])], at_once)
-    empty = {fingerprint_verdict(model, question, answer): False for question, answer in asked if not answer.strip()}
-    return found | empty
-
-
-def read_verdict(model: Model, question: Question, answer: str, found: Mapping[str, bool]) -> bool | None:
-    """Return the verdict on an answer; `None` if there is none."""
-    return found.get(fingerprint_verdict(model, question, answer)) if _has_answer(question) else None
-
-
-def fingerprint_verdict(model: Model, question: Question, answer: str) -> str:
-    """Return a fingerprint of the model, and of all that it is shown."""
-    return hashlib.sha256(f"{model.name}\n{_write_prompt(question, answer)}".encode("utf-8", "replace")).hexdigest()[
-        :24
-    ]
-
-
-def _has_answer(question: Question) -> bool:
-    return bool(question.answers) or question.unanswerable
-
-
-def _write_prompt(question: Question, answer: str) -> str:
-    accepted = NOT_STATED if question.unanswerable else question.gold
-    said = neutralize(" ".join(answer.split()))
-    return PROMPT.format(question=question.question, accepted=accepted, answer=said)
-
-
-async def _ask_judge(model: Model, question: Question, answer: str) -> bool | None:
-    for _ in range(_TRIES):
-        reply = await ask_once(model, [Message("user", _write_prompt(question, answer))], constraint=_YES_OR_NO)
-        if said := _VERDICT.search(reply.text):
-            return said[1].lower() == "yes"
-    return None
+    return await gather_bounded(judge, asked, at_once)

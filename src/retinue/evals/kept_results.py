@@ -25,16 +25,11 @@ ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 def append_record(record: DataclassInstance, path: Path) -> None:
     """Append a record to the file at once."""
     text = f"{json.dumps(asdict(record), ensure_ascii=False)}\n".encode("utf-8", "replace")
-    with path.open("ab") as out:
-        out.write(text if _is_last_line_whole(path) else b"\n" + text)  # leaves a truncated line as it is
-
-
-def _is_last_line_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        if not file.seek(0, SEEK_END):
-            return True
-        file.seek(-1, SEEK_END)
-        return file.read() == b"\n"
+    with path.open("ab+") as file:
+        if file.seek(0, SEEK_END):
+            file.seek(-1, SEEK_END)
+            text = text if file.read() == b"\n" else b"\n" + text  # leaves a truncated line as it is
+        file.write(text)
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:
@@ -66,19 +61,12 @@ class KeptRun:
     children: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def run_record(name: str, setup: str, key: str, question: Question, run: RunResult) -> KeptRun:
-    """Return the record of a configuration's run."""
+def keep_run(path: Path, name: str, setup: str, key: str, question: Question, run: RunResult) -> None:
+    """Append a configuration's run to the file."""
     said = run.answer, str(run.stop_reason), run.seconds
-    children = {path: _write_log(log) for path, log in run.children.items()}
-    return KeptRun(setup, key, name, question.id, question.question, *said, _write_log(run.events), children)
-
-
-def _write_log(log: Sequence[Event]) -> list[Any]:
-    return [json.loads(to_json(event)) for event in log]
-
-
-def _read_log(log: Sequence[Any]) -> tuple[Event, ...]:
-    return tuple(from_json(json.dumps(event)) for event in log)
+    events, *members = [[json.loads(to_json(event)) for event in log] for log in (run.events, *run.children.values())]
+    children = dict(zip(run.children, members, strict=True))
+    append_record(KeptRun(setup, key, name, question.id, question.question, *said, events, children), path)
 
 
 def read_runs(path: Path, setup: str) -> dict[str, RunResult]:
@@ -87,9 +75,13 @@ def read_runs(path: Path, setup: str) -> dict[str, RunResult]:
     for record in read_records(path, KeptRun):
         if record.setup == setup and record.key not in found:
             try:
-                run = fold_result(_read_log(record.events), record.seconds)
                 children = {name: _read_log(log) for name, log in record.children.items()}
+                run = fold_result(_read_log(record.events), record.seconds)
             except (DataError, TypeError, AttributeError):
                 continue  # damaged, or from another version: asked again
             found[record.key] = replace(run, children=children)
     return found
+
+
+def _read_log(log: Sequence[Any]) -> tuple[Event, ...]:
+    return tuple(from_json(json.dumps(event)) for event in log)

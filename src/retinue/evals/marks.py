@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,8 @@ class Marks:
 
 def mark_run(question: Question, result: RunResult, judged: bool | None = None, *, priced: bool = False) -> Marks:
     """Return the marks of a run. `judged` is the verdict of a model, if there is one; `priced`: the cost is known."""
-    shares = _measure_shares(question, result)
-    if judged is not None:
-        shares["judged"] = judged
     usage = result.usage
+    shares = _measure_shares(question, result) | ({} if judged is None else {"judged": judged})
     amounts = _measure_amounts(question, result) | {
         "steps": len(result.steps),
         "requests": usage.requests,
@@ -74,20 +72,19 @@ def mark_run(question: Question, result: RunResult, judged: bool | None = None, 
 
 def _measure_shares(question: Question, result: RunResult) -> dict[str, bool]:
     answer = result.answer
-    texts = [one for one in question.answers if isinstance(one, str)]
-    numbers = [one for one in question.answers if isinstance(one, Number)]
-    made = _list_all_calls(result)
-    exactly = count_matches(question.calls, made) == len(question.calls) == len(made)
-    calls_only = not question.answers and not question.unanswerable
-    shares = {"right": exactly if calls_only else is_right(answer, question)}
-    if texts:
+    if question.answers or question.unanswerable:
+        shares = {"right": is_right(answer, question)}
+    else:
+        made = _list_all_calls(result)
+        shares = {"right": count_matches(question.calls, made) == len(question.calls) == len(made)}
+    if texts := [one for one in question.answers if isinstance(one, str)]:
         shares["exact_match"] = any(is_exact_match(answer, one) for one in texts)
         shares["contains"] = any(is_contained(answer, one) for one in texts)
-    if numbers:
+    if numbers := [one for one in question.answers if isinstance(one, Number)]:
         shares["numeric"] = any(is_number_stated(answer, one) for one in numbers)
     if question.unanswerable:
         shares["said_not_stated"] = is_not_stated(answer)
-    elif not calls_only:
+    elif question.answers:
         shares["said_not_stated_wrongly"] = not shares["right"] and is_not_stated(answer)
     return shares
 
@@ -97,43 +94,40 @@ def _measure_amounts(question: Question, result: RunResult) -> dict[str, float]:
     if texts := [one for one in question.answers if isinstance(one, str)]:
         amounts["f1"] = max(compute_f1(result.answer, one) for one in texts)
     if question.evidence:
-        seen = " ".join(_list_observed_texts(result))
+        seen = " ".join(  # what tools returned; what an agent that was called said is none of it
+            event.observation.text
+            for path, log in _list_logs(result)
+            for event in log
+            if isinstance(event, Observed) and f"{path}{event.observation.call_id}" not in result.children
+        )
         amounts["evidence_found"] = sum(is_contained(seen, one) for one in question.evidence) / len(question.evidence)
     if question.calls:
         amounts["tool_accuracy"] = count_matches(question.calls, _list_all_calls(result)) / len(question.calls)
     return amounts
 
 
-def _index_logs(result: RunResult) -> Mapping[str, Sequence[Event]]:
-    """Return the logs of a run and of the agents that it called, by what their calls' paths begin with."""
-    return {"": result.events, **{f"{path}/": log for path, log in result.children.items()}}
-
-
-def _list_observed_texts(result: RunResult) -> Iterator[str]:
-    """Yield what tools returned; what an agent that was called said is none of it."""
-    for path, log in _index_logs(result).items():
-        for event in log:
-            if isinstance(event, Observed) and f"{path}{event.observation.call_id}" not in result.children:
-                yield event.observation.text
+def _list_logs(result: RunResult) -> list[tuple[str, Sequence[Event]]]:
+    """Return the logs of a run and of the agents that it called, with what their calls' paths begin with."""
+    return [("", result.events), *((f"{path}/", log) for path, log in result.children.items())]
 
 
 def _list_all_calls(result: RunResult) -> list[AgentAction]:
     """Return the calls of tools, also by agents that were called."""
-    logs = _index_logs(result).items()
-    return [call for path, log in logs for call in list_calls(log) if f"{path}{call.id}" not in result.children]
+    calls = ((f"{path}{call.id}", call) for path, log in _list_logs(result) for call in list_calls(log))
+    return [call for path, call in calls if path not in result.children]
 
 
 def count_unusable_replies(result: RunResult) -> int:
     """Return the number of unusable replies, which were requested again, also of the agents that were called."""
-    logs = (result.events, *result.children.values())
-    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for log in logs for event in log)
+    asked = [event for _, log in _list_logs(result) for event in log if isinstance(event, Asked)]
+    return sum(bool(event.problem) and not event.aside for event in asked)
 
 
 # ── whether an answer is right ────────────────────────────────────────────────────────────────────
 
 
 def normalize_answer(answer: str) -> str:
-    """Normalize to lower case, without punctuation, articles and superfluous whitespace."""
+    """Return the answer in lower case, without punctuation, articles and superfluous whitespace."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
@@ -204,30 +198,28 @@ def list_calls(log: Iterable[Event]) -> list[AgentAction]:
 
 def count_matches(expected: Sequence[ExpectedCall], made: Sequence[AgentAction]) -> int:
     """Return how many of the expected calls were made; each call counts for one of them."""
-    left, count = list(made), 0
+    left = list(made)
     for wanted in expected:
-        at = next((at for at, call in enumerate(left) if is_call(wanted, call)), None)
-        if at is not None:
-            del left[at]
-            count += 1
-    return count
+        if found := next((call for call in left if is_call(wanted, call)), None):
+            left.remove(found)
+    return len(made) - len(left)
 
 
 def is_call(expected: ExpectedCall, call: AgentAction) -> bool:
     """Return whether a call is the expected one."""
-    if call.tool != expected.name:
-        return False
     given = call.tool_input
     if isinstance(given, str):  # the only argument, as text
-        return len(expected.arguments) == 1 and all(_is_same_value(one, given) for one in expected.arguments.values())
-    return _is_same_value(expected.arguments, given)
+        same = len(expected.arguments) == 1 and all(_is_same(one, given) for one in expected.arguments.values())
+    else:
+        same = _is_same(expected.arguments, given)
+    return call.tool == expected.name and same
 
 
-def _is_same_value(wanted: Any, given: Any) -> bool:
+def _is_same(wanted: Any, given: Any) -> bool:
     """Return whether a value is the wanted one, or one of the accepted ones."""
     match wanted:
         case OneOf(values, optional):
-            return (optional and given is _MISSING) or any(_is_same_value(one, given) for one in values)
+            return (optional and given is _MISSING) or any(_is_same(one, given) for one in values)
         case bool() | None:
             return given is wanted
         case str():
@@ -237,10 +229,10 @@ def _is_same_value(wanted: Any, given: Any) -> bool:
         case Mapping():
             if not isinstance(given, Mapping) or not given.keys() <= wanted.keys():
                 return False
-            return all(_is_same_value(one, given.get(name, _MISSING)) for name, one in wanted.items())
+            return all(_is_same(one, given.get(name, _MISSING)) for name, one in wanted.items())
         case list() | tuple():
             long = isinstance(given, list | tuple) and len(given) == len(wanted)
-            return long and all(_is_same_value(one, other) for one, other in zip(wanted, given, strict=True))
+            return long and all(map(_is_same, wanted, given))
     return False
 
 

@@ -15,6 +15,9 @@ class Number:
     number: float
     within: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.number:.12g}{f' ± {self.within:.12g}' if self.within else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
@@ -62,7 +65,8 @@ class Question:
         """What is right, for people."""
         if self.unanswerable:
             return "(not stated)"
-        return " | ".join(_describe_answer(one) for one in self.answers) or "; ".join(map(_describe_call, self.calls))
+        calls = (f"{one.name}({_join_values(one.arguments, '=')})" for one in self.calls)
+        return " | ".join(map(str, self.answers)) or "; ".join(calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,8 @@ class Dataset:
     passages: Path | None = None
 
 
-def _describe_answer(answer: str | Number) -> str:
-    if isinstance(answer, str):
-        return answer
-    return f"{answer.number:.12g}{f' ± {answer.within:.12g}' if answer.within else ''}"
-
-
-def _describe_call(call: ExpectedCall) -> str:
-    return f"{call.name}({', '.join(f'{name}={_describe_value(value)}' for name, value in call.arguments.items())})"
+def _join_values(values: Mapping[str, Any], sign: str) -> str:
+    return ", ".join(f"{name}{sign}{_describe_value(one)}" for name, one in values.items())
 
 
 def _describe_value(value: Any) -> str:
@@ -89,7 +87,7 @@ def _describe_value(value: Any) -> str:
         case OneOf(values, optional):
             return " or ".join([*map(_describe_value, values), *["nothing"] * optional])
         case Mapping():
-            return f"{{{', '.join(f'{name}: {_describe_value(one)}' for name, one in value.items())}}}"
+            return f"{{{_join_values(value, ': ')}}}"
         case list():
             return f"[{', '.join(map(_describe_value, value))}]"
     return repr(value)

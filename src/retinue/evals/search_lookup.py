@@ -7,7 +7,7 @@ returns the next sentence of that passage that contains a text, as the browser's
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..core.tools.tool import Tool
@@ -23,54 +23,43 @@ def search_lookup(path: Path) -> Environment:
 
     Raises `DataError` as `Passages.load` does.
     """
-    found = Passages.load(path)
-    pages = {_fold_case(one.meta["title"]): one.content for one in found.list_documents()}
-
-    def similar(entity: str) -> list[str]:
-        return [str(one.meta["title"]) for one in found.search(entity, _SIMILAR)]
-
-    return lambda: _Browser(pages, similar).make_tools()
+    passages = Passages.load(path)
+    pages = {_fold_case(one.meta["title"]): one.content for one in passages.list_documents()}
+    return lambda: _make_tools(passages, pages)
 
 
-class _Browser:
-    """The page that a run has open, and where its last search in it ended."""
+def _make_tools(passages: Passages, pages: Mapping[str, str]) -> list[Tool]:
+    page: list[str] = []  # the sentences of the open page
+    looked_for, shown = "", 0  # in it
 
-    def __init__(self, pages: dict[str, str], similar: Callable[[str], list[str]]) -> None:
-        self._pages = pages
-        self._similar = similar
-        self._page: list[str] = []
-        self._looked_for, self._shown = "", 0
-
-    def make_tools(self) -> list[Tool]:
-        search = (
-            "opens the page of an entity (a person, place, work or event) by its exact name, and returns its beginning"
-        )
-        lookup = "returns the next sentence of the open page that contains a text"
-        return [
-            Tool("Search", self.search, search, effects="idempotent", polls=True),
-            Tool("Lookup", self.find_text, lookup, effects="idempotent", polls=True),
-        ]
-
-    def search(self, entity: str) -> str:
-        """Open a page, or name those that are like it."""
-        text = self._pages.get(_fold_case(entity))
+    def search(entity: str) -> str:
+        nonlocal page, looked_for, shown
+        text = pages.get(_fold_case(entity))
         if text is None:
-            return f"Could not find {entity.strip()[:100]}. Similar: {'; '.join(self._similar(entity)) or 'nothing'}."
-        self._page, self._looked_for, self._shown = _SENTENCES.split(" ".join(text.split())), "", 0
-        return f"[{entity.strip()}] {' '.join(self._page[:_FIRST])}"
+            similar = "; ".join(str(one.meta["title"]) for one in passages.search(entity, _SIMILAR))
+            return f"Could not find {entity.strip()[:100]}. Similar: {similar or 'nothing'}."
+        page, looked_for, shown = _SENTENCES.split(" ".join(text.split())), "", 0
+        return f"[{entity.strip()}] {' '.join(page[:_FIRST])}"
 
-    def find_text(self, text: str) -> str:
-        """Find a text in the open page; the same text again finds its next occurrence."""
-        if not self._page:
+    def look_up(text: str) -> str:
+        nonlocal looked_for, shown
+        if not page:
             return "No page is open. Search first."
         wanted = _fold_case(text)
-        if wanted != self._looked_for:
-            self._looked_for, self._shown = wanted, 0
-        found = [sentence for sentence in self._page if wanted and wanted in _fold_case(sentence)]
-        if self._shown >= len(found):
+        if wanted != looked_for:
+            looked_for, shown = wanted, 0
+        found = [sentence for sentence in page if wanted and wanted in _fold_case(sentence)]
+        if shown >= len(found):
             return "No more results."
-        self._shown += 1
-        return f"(Result {self._shown} / {len(found)}) {found[self._shown - 1]}"
+        shown += 1
+        return f"(Result {shown} / {len(found)}) {found[shown - 1]}"
+
+    opens = "opens the page of an entity (a person, place, work or event) by its exact name, and returns its beginning"
+    finds = "returns the next sentence of the open page that contains a text"
+    return [
+        Tool("Search", search, opens, effects="idempotent", polls=True),
+        Tool("Lookup", look_up, finds, effects="idempotent", polls=True),
+    ]
 
 
 def _fold_case(text: str) -> str:

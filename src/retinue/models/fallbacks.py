@@ -51,7 +51,6 @@ class Fallbacks:
 
     @property
     def name(self) -> str:
-        """The models' names, in order."""
         return ", ".join(self._names)
 
     @property
@@ -72,8 +71,8 @@ class Fallbacks:
             elif isinstance(one, BaseException):
                 raise one
         known = [one for one in found if isinstance(one, Capabilities)]
-        if not known:
-            raise next(one for one in reversed(found) if isinstance(one, BaseException))
+        if not known and isinstance(last := found[-1], BaseException):
+            raise last
         windows = [one.window for one in known if one.window is not None]
         return Capabilities(
             all(one.constrains for one in known),
@@ -128,7 +127,6 @@ class Fallbacks:
         return why if time.monotonic() < until else ""
 
     async def close(self) -> None:
-        """Close the models' connections of the running event loop."""
         for one in self._models:
             if (close := getattr(one, "close", None)) is not None:
                 await close()

@@ -13,14 +13,14 @@ import json
 import logging
 import os
 import re
-import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,97 +34,76 @@ from ..errors import ModelError, ModelNotFound, ModelRefused, WindowExceeded
 from ..net.http_client import HttpClient
 from .settings import Api
 from .vendor import Vendor
-from .wire_format import find_json_at, to_json
+from .wire_format import find_count_at, find_json_at, find_objects_at, find_text_at, to_json
 
 Identity = tuple[str, ...]  # the server's address, a digest of the key, the path, the model
-_lock = threading.Lock()
 logger = logging.getLogger(__name__)
 
 
 # ── what a server tells ───────────────────────────────────────────────────────────────────────────
 
 
-_LIST_TIMEOUT = 10.0  # for a list that only improves an error message
-
-
-@dataclass(frozen=True, slots=True)
-class DetectedServer:
-    """A server's dialect (`none` if unknown) and the first model it lists, if any."""
-
-    dialect: str
-    model: str
-
-
-async def detect_server(client: HttpClient) -> DetectedServer:
-    """Detect the kind of a server that speaks OpenAI's format.
+async def detect_server(client: HttpClient) -> tuple[str, str]:
+    """Return the dialect of a server that speaks OpenAI's format, and the first model it lists; empty if unknown.
 
     Raises `ModelError` if the server cannot be reached or rejects the key.
     """
     try:
-        models = _list_models(await client.get("/models"))
+        models = find_objects_at(await client.get("/models"), "data")
     except ModelRefused as refused:
         if "answered 404" in str(refused):
-            return DetectedServer("none", "")
+            return "", ""
         raise
-    first: Mapping[str, Any] = models[0] if models else {}
-    owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
+    owner, name = (str(models[0].get(key, "")) if models else "" for key in ("owned_by", "id"))
     if owner in ("llamacpp", "vllm"):
-        return DetectedServer(owner, name)
+        return owner, name
     info = await _get_json(client, "/../info")
-    return DetectedServer(
-        "tgi" if find_json_at(info, "model_id") and find_json_at(info, "max_input_tokens") else "none", name
-    )
+    return "tgi" if find_json_at(info, "model_id") and find_json_at(info, "max_input_tokens") else "", name
 
 
 async def find_ollama_model(client: HttpClient) -> str:
     """Return the first model of an Ollama server, or an empty string. Raises `ModelError`."""
-    models = find_json_at(await client.get("/tags"), "models")
-    return str(find_json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
+    models = find_objects_at(await client.get("/tags"), "models")
+    return find_text_at(models[0], "name") if models else ""
 
 
 async def find_window(client: HttpClient, dialect: str, model: str) -> int | None:
     """Return the context window of `model` in tokens, or `None` if the server does not report it."""
-    found: Any = None
+    found = 0
     match dialect:
         case "vllm":
-            models = _list_models(await _get_json(client, "/models"))
-            found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
+            models = find_objects_at(await _get_json(client, "/models"), "data")
+            found = next((find_count_at(one, "max_model_len") for one in models if one.get("id") == model), 0)
         case "llamacpp":
-            found = find_json_at(await _get_json(client, "/../props"), "default_generation_settings", "n_ctx")
+            found = find_count_at(await _get_json(client, "/../props"), "default_generation_settings", "n_ctx")
         case "tgi":
-            found = find_json_at(await _get_json(client, "/../info"), "max_total_tokens")
-    return found if isinstance(found, int) and found > 0 else None
+            found = find_count_at(await _get_json(client, "/../info"), "max_total_tokens")
+    return found or None
 
 
 async def find_kinds(client: HttpClient, dialect: str, model: str, vendor: Vendor) -> frozenset[Kind]:
     """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents."""
-    found: dict[Kind, bool] = {}
     match dialect:
         case "ollama":
             told = find_json_at(await _get_json(client, "/show", to_json({"model": model})), "capabilities")
-            found = {"image": isinstance(told, list) and "vision" in told}
+            return frozenset(("image",)) if isinstance(told, list) and "vision" in told else frozenset()
         case "llamacpp":
             told = find_json_at(await _get_json(client, "/../props"), "modalities")
-            found = {"image": find_json_at(told, "vision") is True, "audio": find_json_at(told, "audio") is True}
-        case "vllm" | "tgi" | "none":
-            pass  # they do not tell
-        case _:
-            return vendor.reads(model)
-    return frozenset(kind for kind, reads in found.items() if reads)
+            kinds: dict[str, Kind] = {"vision": "image", "audio": "audio"}
+            return frozenset(kind for name, kind in kinds.items() if find_json_at(told, name) is True)
+        case "vllm" | "tgi" | "none":  # they do not tell
+            return frozenset()
+    return vendor.reads(model)
 
 
 async def suggest_model(client: HttpClient, vendor: Vendor, model: str, refused: ModelNotFound) -> ModelNotFound:
     """Return the error `refused`, extended by a suggestion from the models that the server lists."""
     path, key, name = vendor.listing
-    try:
-        async with asyncio.timeout(_LIST_TIMEOUT):
-            listed = find_json_at(await _get_json(client, path), key)
-    except TimeoutError:
-        listed = None
-    named = (
-        [str(find_json_at(one, name)) for one in listed if find_json_at(one, name)] if isinstance(listed, list) else []
-    )
-    names = [name.removeprefix("models/") for name in named]
+    listed: list[dict[str, Any]] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(10):  # for a list that only improves an error message
+            listed = find_objects_at(await _get_json(client, path), key)
+    names = [str(one[name]).removeprefix("models/") for one in listed if one.get(name)]
     if not names or model in names:  # the server's own message says more
         return refused
     return ModelNotFound(f"{client.shown} has no model {model!r}; {suggest_name(model, names)}")
@@ -138,13 +117,7 @@ async def _get_json(client: HttpClient, path: str, body: bytes | None = None) ->
         return None
 
 
-def _list_models(answer: Any) -> list[Mapping[str, Any]]:
-    models = find_json_at(answer, "data")
-    return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []
-
-
 # ── whether tool calls work ───────────────────────────────────────────────────────────────────────
-
 
 _OF_TOOLS = (None, 400, 404, 405, 413, 422, 501)  # statuses of a refusal that may be about the tools
 _OF_ACCOUNT = re.compile(
@@ -181,47 +154,40 @@ PROBED: dict[Identity, Probed] = {}
 async def find_call_problem(identity: Identity, title: str, ask: Callable[[Ask], Chunks]) -> str:
     """Return the problem with the tool calls of a model, or an empty string. `title` names it in the log.
 
-    It is probed once, but again if they did not work the first time, or ten minutes ago. Raises `ModelError`.
+    It is probed once, but again if they did not work the first time, or ten minutes ago. Raises `ModelError`, also for
+    a refusal that is not about tools, but about the key, the account or the model.
     """
     known = PROBED.get(identity)
-    if known is None or (known.problem and (not known.is_certain or time.monotonic() > known.since + _ASK_AGAIN)):
-        found = await probe_calls(ask)
-        if found.problem:
-            logger.info("%s cannot call tools natively: %s", title, found.problem)
-            if known is not None and known.problem:  # one bad reply may be chance
-                found = replace(found, is_certain=True)
-        PROBED[identity] = known = found
-        remember(identity)
-    return known.problem
-
-
-async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
-    """Find out whether tool calls work. Transient failures are retried as usual.
-
-    Raises `ModelError`, also for a refusal that is not about tools, but about the key, the account or the model.
-    """
-    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), tools=(_ADD,))
+    if known and (not known.problem or (known.is_certain and time.monotonic() <= known.since + _ASK_AGAIN)):
+        return known.problem
+    was_bad = known is not None and known.problem != ""  # one bad reply may be chance
     try:
-        for most in _MAX_TOKENS:
-            reply = await _read_reply(ask(replace(request, max_tokens=most)))
-            if reply.calls or reply.finish != "length":
-                break
-        problem = _describe_problem(reply)
-        return Probed(problem, not problem, time.monotonic())
+        problem = _describe_problem(await _ask_for_call(ask))
+        found = Probed(problem, not problem or was_bad, time.monotonic())
     except (ModelNotFound, WindowExceeded):
         raise
     except ModelRefused as refused:
         if refused.status not in _OF_TOOLS or _OF_ACCOUNT.search(str(refused)):
             raise
-        return Probed(f"tool calls are refused: {refused}", True, time.monotonic())
+        found = Probed(f"tool calls are refused: {refused}", True, time.monotonic())
+    if found.problem:
+        logger.info("%s cannot call tools natively: %s", title, found.problem)
+    PROBED[identity] = found
+    remember(identity)
+    return found.problem
 
 
-async def _read_reply(chunks: Chunks) -> Reply:
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            if isinstance(chunk, Reply):
-                return chunk
-    raise AssertionError("a reply ends with a Reply")
+async def _ask_for_call(ask: Callable[[Ask], Chunks]) -> Reply:
+    """Return the reply to a request for a call, asked for at greater length if it was cut off."""
+    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), tools=(_ADD,))
+    reply = Reply("")
+    for most in _MAX_TOKENS:
+        async with aclosing(ask(replace(request, max_tokens=most))) as chunks:
+            async for chunk in chunks:
+                reply = chunk if isinstance(chunk, Reply) else reply
+        if reply.calls or reply.finish != "length":
+            break
+    return reply
 
 
 def _describe_problem(reply: Reply) -> str:
@@ -242,9 +208,8 @@ class Adapted:
     """What a server was found to reject.
 
     Requests are sent `without` these parameters, for at most `most` tokens, with these tools described `in_words`, and
-    to this `api` if the server refused the other.
-    Of the fields of an assistant's turn, the server rejects those in `turns_without`, and misses those in
-    `turns_want`.
+    to this `api` if the server refused the other. Of the fields of an assistant's turn, the server rejects those in
+    `turns_without`, and misses those in `turns_want`.
     """
 
     without: frozenset[str] = frozenset()
@@ -255,16 +220,21 @@ class Adapted:
     api: Api | None = None
 
     def __or__(self, other: Adapted) -> Adapted:
-        if other == _NOTHING:  # of most servers; this is asked for each request
+        if other == _NOTHING:  # of most servers; a run that waits for its reply holds this
             return self
-        most = [one.most for one in (self, other) if one.most is not None]
-        sets = ("without", "in_words", "turns_without", "turns_want")
-        merged = {name: getattr(self, name) | getattr(other, name) for name in sets}
-        return Adapted(most=min(most, default=None), api=other.api or self.api, **merged)
+        return Adapted(
+            self.without | other.without,
+            min((one.most for one in (self, other) if one.most is not None), default=None),
+            self.in_words | other.in_words,
+            self.turns_without | other.turns_without,
+            self.turns_want | other.turns_want,
+            other.api or self.api,
+        )
 
 
 _NOTHING = Adapted()
 LEARNED: dict[Identity, Adapted] = {}
+_lock = threading.Lock()
 
 
 def find_adapted(identity: Identity) -> Adapted:
@@ -280,7 +250,6 @@ def learn(identity: Identity, found: Adapted) -> None:
 
 # ── from one process to the next ──────────────────────────────────────────────────────────────────
 
-
 SWITCH = "RETINUE_KNOWN_SERVERS"  # in the environment: `off` keeps nothing, `on` keeps it of all servers
 _SECONDS = 86_400.0
 _MOST = 200  # models
@@ -289,15 +258,12 @@ _MOST = 200  # models
 def recall(identity: Identity) -> None:
     """Learn what earlier processes knew of the model."""
     values = _read_file().get(_hash_identity(identity), {}) if _is_kept(identity[0]) else {}
-    most, api = values.get("most"), values.get("api")
-    named = {name: values.get(name) for name in ("without", "turns_without", "turns_want")}
-    sets = {
-        name: frozenset(one for one in found if isinstance(one, str))
-        for name, found in named.items()
-        if isinstance(found, list)
-    }
-    most = most if isinstance(most, int) and most > 0 else None
-    learn(identity, Adapted(most=most, api=api if api in ("chat", "responses") else None, **sets))
+    api: Api | None = next((api for api in ("chat", "responses") if values.get("api") == api), None)
+    sets = [
+        frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset[str]()
+        for found in map(values.get, ("without", "turns_without", "turns_want"))
+    ]
+    learn(identity, Adapted(sets[0], find_count_at(values, "most") or None, frozenset(), sets[1], sets[2], api))
     if values.get("calls_tools") is True:
         PROBED.setdefault(identity, Probed("", True, time.monotonic()))
 
@@ -307,19 +273,16 @@ def remember(identity: Identity) -> None:
     if not _is_kept(identity[0]):
         return
     probed = PROBED.get(identity)
-    calls_tools = probed is not None and not probed.problem
     known = asdict(find_adapted(identity))
     del known["in_words"]  # which are of an agent's tools
-    values = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in known.items()}
-    kept = _read_file() | {_hash_identity(identity): {"calls_tools": calls_tools, **values, "at": time.time()}}
-    latest = sorted(kept.items(), key=lambda item: item[1]["at"])[-_MOST:]
+    known |= {"calls_tools": probed is not None and not probed.problem, "at": time.time()}
+    kept = sorted((_read_file() | {_hash_identity(identity): known}).items(), key=lambda item: item[1]["at"])
     path = _find_file()
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            json.dump(dict(latest), file)
-        partial.replace(path)
+        with NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
+            json.dump(dict(kept[-_MOST:]), file, default=sorted)
+        Path(file.name).replace(path)
 
 
 def _find_file() -> Path:

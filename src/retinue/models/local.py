@@ -22,11 +22,11 @@ from os import times
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._internal.processes import call_in_forked_child
-from .._internal.progress import Progress, find_progress_listener
-from ..core.prompt import Ask, Prompt, PromptCache
+from .._internal.progress import find_progress_listener
+from ..core.prompt import Ask, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Kind, Reply
 from ..errors import ModelRefused, RetinueError, UsageError
@@ -38,14 +38,11 @@ from .settings import Settings
 from .vendors import find_vendor
 from .weights import find
 
-# ── what other programs take of this process's cores, from Linux's `/proc/stat` (proc(5)) ──────────
-
 _STAT = Path("/proc/stat")
 _CROWDED, _QUIET = 0.7, 0.3  # cores that others keep busy
 _SHORTEST = 0.1  # seconds: the kernel counts hundredths
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_WAITS = (3, 4)  # idle, and waiting for disks
-_TIMES = 8  # the fields after these are part of them
+_BUSY = (0, 1, 2, 5, 6, 7)  # the times that are neither idle, nor waiting for disks, nor part of the others: proc(5)
 
 
 def list_own_cores() -> set[int]:
@@ -55,18 +52,10 @@ def list_own_cores() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
-class _Sample(NamedTuple):
-    """When it was taken, and the seconds of CPU that other programs have had until then."""
-
-    at: float
-    others: float
-
-
 class CpuLoad:
-    """What other programs take of this process's cores."""
+    """What other programs take of this process's cores, from Linux's `/proc/stat` or a file like it."""
 
     def __init__(self, stat: Path = _STAT) -> None:
-        """Begin to measure. `stat` is a file like `/proc/stat`."""
         self._stat = stat
         self._lock = threading.Lock()
         self._last, self._crowded = self._take_sample(), False
@@ -78,30 +67,25 @@ class CpuLoad:
         where the system does not tell.
         """
         with self._lock:
-            now = self._take_sample()
-            if (passed := now.at - self._last.at) >= _SHORTEST:
-                busy = (now.others - self._last.others) / passed
-                self._crowded, self._last = busy > (_QUIET if self._crowded else _CROWDED), now
+            now, others = self._take_sample()
+            if (passed := now - self._last[0]) >= _SHORTEST:
+                busy = (others - self._last[1]) / passed
+                self._crowded, self._last = busy > (_QUIET if self._crowded else _CROWDED), (now, others)
             return self._crowded
 
-    def _take_sample(self) -> _Sample:
-        own = times()
+    def _take_sample(self) -> tuple[float, float]:
+        """Return the time, and the seconds of CPU that other programs have had until then."""
+        own, ticks = times(), 0
         try:
-            lines = self._stat.read_text("ascii").splitlines()
             cores = {f"cpu{number}" for number in list_own_cores()}
-            ticks = sum(
-                _sum_busy_ticks(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores
-            )
+            for line in self._stat.read_text("ascii").splitlines():
+                name, *spent = line.split() or ("",)
+                if name in cores:
+                    ticks += sum(int(spent[at]) for at in _BUSY if at < len(spent))
         except (OSError, ValueError):  # no Linux, or another format: more than nothing is never known
-            return _Sample(monotonic(), math.nan)
-        return _Sample(monotonic(), ticks / _TICKS - own.user - own.system)
+            return monotonic(), math.nan
+        return monotonic(), ticks / _TICKS - own.user - own.system
 
-
-def _sum_busy_ticks(spent: list[str]) -> int:
-    return sum(int(one) for at, one in enumerate(spent[:_TIMES]) if at not in _WAITS)
-
-
-# ── the engine ──────────────────────────────────────────────────────────────────────────────────
 
 _KEY = secrets.token_urlsafe(32)
 _loading = SimpleNamespace(turn=threading.Lock())
@@ -123,7 +107,6 @@ class RunningServer:
     """A llama.cpp server in this process, which lives as long as it is referenced. `client` manages its state."""
 
     server: Any
-    address: str
     client: HttpClient
     beginnings: PromptBeginnings
 
@@ -133,14 +116,17 @@ class LocalEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._path = _find_weights(settings.model)
+        try:
+            self._path = find(settings.model)
+        except RetinueError:
+            load_engine()  # what else is missing is said before a gigabyte is fetched
+            raise
         # by process and threads; servers live while referenced
         self._served: dict[tuple[int, int], tuple[RunningServer, HttpEngine]] = {}
         self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._path.stem
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -148,17 +134,25 @@ class LocalEngine:
         return await (await self._get_engine()).abilities(native=native)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the model can be sent. Loads it."""
         return await (await self._get_engine()).sees()
 
     async def reply(self, request: Ask) -> Chunks:
-        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        server, engine = await self._choose_server(request.prompt)
+        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`.
+
+        The server is the one whose cache holds a prefix of the prompt, else the one that suits the current load.
+        """
+        known, _ = self._read_by.extend(request.prompt)
+        count = known or _count_threads()
+        self._read_by.keep(request.prompt, count)
+        server, engine = await self._load(count)
         read = 0
         if self._settings.api != "chat":
             read = await server.beginnings.prepare(server.client, request)
         async for chunk in engine.reply(request):
-            yield _correct_usage(chunk, read) if isinstance(chunk, Reply) and read else chunk
+            if isinstance(chunk, Reply) and read:  # of the cached tokens, so many were read for this very request
+                cached = max(0, chunk.usage.cached_tokens - read)
+                chunk = replace(chunk, usage=replace(chunk.usage, cached_tokens=cached))
+            yield chunk
         _LOAD.is_crowded()  # so that the next reply learns what was between the two
 
     async def close(self) -> None:
@@ -168,17 +162,8 @@ class LocalEngine:
             await server.client.close()
 
     async def _get_engine(self) -> HttpEngine:
-        for (process, _), (_, engine) in self._served.items():
-            if process == os.getpid():
-                return engine
-        return (await self._load(_count_threads()))[1]
-
-    async def _choose_server(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
-        """Return the server whose cache holds a prefix of `prompt`, else the one that suits the current load."""
-        known, _ = self._read_by.extend(prompt)
-        chosen = known or _count_threads()
-        self._read_by.keep(prompt, chosen)
-        return await self._load(chosen)
+        here = [engine for (process, _), (_, engine) in self._served.items() if process == os.getpid()]
+        return here[0] if here else (await self._load(_count_threads()))[1]
 
     async def _load(self, count: int) -> tuple[RunningServer, HttpEngine]:
         key = os.getpid(), count  # a forked child has none of the threads of its parent's servers
@@ -188,7 +173,7 @@ class LocalEngine:
                 replace(
                     self._settings,
                     model=self._path.stem,
-                    base_url=server.address,
+                    base_url=server.client.base_url,
                     api_key=_KEY,
                     temperature=0.0 if self._settings.temperature is None else self._settings.temperature,
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
@@ -198,14 +183,6 @@ class LocalEngine:
             )
             self._served.setdefault(key, (server, engine))
         return self._served[key]
-
-
-def _find_weights(name: str) -> Path:
-    try:
-        return find(name)
-    except RetinueError:
-        load_engine()  # what else is missing is said before a gigabyte is fetched
-        raise
 
 
 def _count_threads() -> int:
@@ -218,30 +195,19 @@ def _count_threads() -> int:
     return (cores + 1) // 2 if _LOAD.is_crowded() else cores
 
 
-def _correct_usage(reply: Reply, read: int) -> Reply:
-    """Return `reply` with fewer cached tokens: `read` of them were read for this very request."""
-    cached = max(0, reply.usage.cached_tokens - read)
-    return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
-
-
 def _load_server(path: Path, context: int, threads: int) -> RunningServer:
     with _loading.turn:  # concurrent callers wait for the load instead of repeating it
         if (progress := find_progress_listener()) is not None and (path, context) not in _LOADED:
-            _read_ahead(path, progress)
+            # The file is read into the page cache with progress, since loading itself reports none.
+            size, done, buffer = path.stat().st_size, 0, bytearray(_PIECE)
+            with path.open("rb", buffering=0) as file:
+                while read := file.readinto(buffer):
+                    done += read
+                    progress("reading the model", done, size)
+            progress("loading the model (some seconds)", 0, 0)
         server = _start_server(path, context, threads, os.getpid())
         _LOADED.add((path, context))
         return server
-
-
-def _read_ahead(path: Path, progress: Progress) -> None:
-    """Read the file into the page cache with progress, since loading itself reports none."""
-    size, done = path.stat().st_size, 0
-    buffer = bytearray(_PIECE)
-    with path.open("rb", buffering=0) as file:
-        while read := file.readinto(buffer):
-            done += read
-            progress("reading the model", done, size)
-    progress("loading the model (some seconds)", 0, 0)
 
 
 @lru_cache(maxsize=4)
@@ -267,8 +233,8 @@ def _start_server(path: Path, context: int, threads: int, _process: int) -> Runn
         raise ModelRefused(f"{path} cannot be loaded: {error} (is it a complete GGUF file?)") from error
     file = path.resolve().stat()
     depends = xllamacpp.__version__, path.name, file.st_size, file.st_mtime_ns, context
-    address = server.listening_address
-    return RunningServer(server, address, HttpClient(address, _KEY, _LIMITS), PromptBeginnings(PromptStates(depends)))
+    client = HttpClient(server.listening_address, _KEY, _LIMITS)
+    return RunningServer(server, client, PromptBeginnings(PromptStates(depends)))
 
 
 def load_engine() -> Any:

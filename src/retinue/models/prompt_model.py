@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
@@ -70,9 +70,12 @@ class PromptModel(Configurable):
         if models:
             self._use_models(models, fall_back_on)
             return
-        given = _merge_aliases(
-            settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path}
-        )
+        given: dict[str, Any] = {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path}
+        for other, name in _OTHER_NAMES.items():
+            value = settings.pop(other, None)
+            if value and given[name]:
+                raise UsageError(f"PromptModel: {other} is an alias of {name}; set only one of them")
+            given[name] = value or given[name]
         text, at, url = given["model_name_or_path"].partition("@http")
         named, name = _split_name(text)
         engine, base_url = given["engine"], f"http{url}" if at else given["base_url"]
@@ -96,8 +99,13 @@ class PromptModel(Configurable):
         if wrong := [key for key in of_one if self.given.get(key)]:
             raise UsageError(f"PromptModel: {wrong[0]} is of one model; give `models` a PromptModel that has it")
         own = {key: self.given[key] for key in self.given if key not in ("models", "fall_back_on", *of_one)}
+        sooner = {"retries": Retries(tries=2)} | own  # of one that is followed by another
+        made = (
+            PromptModel(one, **(own if at == len(models) else sooner)) if isinstance(one, str) else one
+            for at, one in enumerate(models, 1)
+        )
         self._kind, self._about, self._price = "fallbacks", {"models": len(models)}, None
-        self._engine = Fallbacks(_make_models(models, own), fall_back_on)
+        self._engine = Fallbacks(made, fall_back_on)
 
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # there is none if the constructor raised
@@ -177,13 +185,6 @@ def _make_engine(kind: str, settings: Mapping[str, Any]) -> Engine:
         raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
 
-def _make_models(models: Sequence[str | Model], settings: Mapping[str, Any]) -> Iterator[Model]:
-    """Yield the models. One that is followed by another is asked only twice, unless `settings` say otherwise."""
-    for left, one in zip(reversed(range(len(models))), models, strict=True):
-        sooner = {"retries": Retries(tries=2)} if left else {}
-        yield PromptModel(one, **sooner | dict(settings)) if isinstance(one, str) else one
-
-
 def _check_spelling(name: str) -> None:
     """Raise `UsageError` for a name of a model, at an address that is not given, that is almost one of an engine."""
     elsewhere = bool(os.environ.get("OPENAI_BASE_URL"))  # there, names may contain a colon: `llama3:8b`
@@ -192,16 +193,6 @@ def _check_spelling(name: str) -> None:
     if near and written not in ENGINES and (near[0] == written[0].lower() or not elsewhere):
         hint = "" if elsewhere else f" (openai:{name} is a model of OpenAI)"
         raise UsageError(f"no engine {written!r}; did you mean {near!r}?{hint}")
-
-
-def _merge_aliases(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Merge aliases into `given`, and remove them from `settings`."""
-    for other, name in _OTHER_NAMES.items():
-        value = settings.pop(other, None)
-        if value and given[name]:
-            raise UsageError(f"PromptModel: {other} is an alias of {name}; set only one of them")
-        given[name] = value or given[name]
-    return given
 
 
 def _split_name(text: str) -> tuple[str | None, str]:

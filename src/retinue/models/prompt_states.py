@@ -14,23 +14,22 @@ time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import logging
 import os
-import secrets
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from tempfile import mkstemp
 
 from .._internal.cache import cache_folder
 from ..core.prompt import Ask
 from ..errors import ModelError
 from ..net.http_client import HttpClient
-from .wire_format import find_json_at, read_token_count, to_json
+from .wire_format import find_count_at, to_json
 
 MOST_FILES = 16
 MOST_BYTES = 512 << 20
@@ -41,18 +40,10 @@ FEWEST = 600  # characters of a beginning that is worth a file: some 150 tokens,
 _MOST_KNOWN = 4096
 
 
-# ── beginnings of prompts ─────────────────────────────────────────────────────────────────────────
-
-
 def find_beginning(request: Ask) -> str:
     """Return the text of the prompt before what is new in it; empty if it is short, or the prompt extends another."""
-    messages = request.prompt.messages
-    if (
-        not request.news
-        or request.chat
-        or request.tools
-        or any(one.role in ("assistant", "tool") or one.files for one in messages)
-    ):
+    goes_on = any(one.role in ("assistant", "tool") or one.files for one in request.prompt.messages)
+    if not request.news or request.chat or request.tools or goes_on:
         return ""
     before, found, _ = request.prompt.text.partition(request.news)
     before = before.rstrip()  # a space belongs to the word that follows it
@@ -74,35 +65,26 @@ class PromptBeginnings:
         Whatever fails here is left to the request itself.
         """
         beginning = find_beginning(request)
-        seen, busy = self._note_prompt(beginning, request.news)
-        if not beginning or seen == "settled" or await asyncio.to_thread(make_folder) is None:
+        with self._lock:
+            busy, self._busy = self._busy, True
+            if len(self._news) >= _MOST_KNOWN:
+                self._news.clear()
+            is_new = beginning not in self._news
+            first = self._news.setdefault(beginning, request.news)
+        is_settled = not is_new and first in (None, request.news)
+        if not beginning or is_settled or await asyncio.to_thread(make_folder) is None:
             return 0
         try:
-            if seen == "first" and (path := await asyncio.to_thread(self._states.find, beginning)):
-                self._settle(beginning)
+            path = await asyncio.to_thread(self._states.find, beginning) if is_new else None
+            if path is not None:
+                self._news[beginning] = None
                 await self._restore(server, path, busy=busy)
-            elif seen == "again" or request.opening:
-                self._settle(beginning)
+            elif request.opening or not is_new:
+                self._news[beginning] = None
                 return await self._save(server, beginning)
         except (ModelError, OSError) as error:
             logger.debug("the state of a prompt's beginning was not kept: %s", error)
         return 0
-
-    def _note_prompt(self, beginning: str, news: str) -> tuple[Literal["first", "again", "settled"], bool]:
-        """Record a prompt; return whether its beginning is new, and whether any prompt was sent before."""
-        with self._lock:
-            busy, self._busy = self._busy, True
-            if beginning not in self._news:
-                if len(self._news) >= _MOST_KNOWN:
-                    self._news.clear()
-                self._news[beginning] = news
-                return "first", busy
-            return ("settled" if self._news[beginning] in (None, news) else "again"), busy
-
-    def _settle(self, beginning: str) -> None:
-        """Record that nothing more is to be done for `beginning`."""
-        with self._lock:
-            self._news[beginning] = None
 
     async def _restore(self, server: HttpClient, path: Path, *, busy: bool) -> None:
         if busy:  # an unlike prompt makes llama.cpp move what it has read last into its cache
@@ -120,18 +102,11 @@ class PromptBeginnings:
         partial = await asyncio.to_thread(self._states.create, beginning)
         try:
             saved = await server.get("/slots/0?action=save", to_json({"filename": partial.name}))
-            if (
-                read_token_count(find_json_at(saved, "n_saved"))
-                == read_token_count(find_json_at(read, "tokens_evaluated"))
-                > 0
-            ):
+            if find_count_at(saved, "n_saved") == find_count_at(read, "tokens_evaluated") > 0:
                 await asyncio.to_thread(self._states.complete, beginning, partial)
         finally:
             await asyncio.to_thread(partial.unlink, missing_ok=True)
-        return read_token_count(find_json_at(read, "timings", "prompt_n"))
-
-
-# ── files ─────────────────────────────────────────────────────────────────────────────────────────
+        return find_count_at(read, "timings", "prompt_n")
 
 
 def find_states_folder() -> Path:
@@ -139,16 +114,11 @@ def find_states_folder() -> Path:
     return cache_folder() / "states"
 
 
-def are_kept() -> bool:
-    """Return whether states are kept in files."""
-    return os.environ.get(SWITCH, "").strip().lower() not in ("off", "0", "no", "false")
-
-
 def make_folder() -> Path | None:
     """Return the folder, which only its user may enter, or `None` if states are not kept or it cannot be made."""
-    if not are_kept():
-        return None
     path = find_states_folder()
+    if os.environ.get(SWITCH, "").strip().lower() in ("off", "0", "no", "false"):
+        return None
     try:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -174,14 +144,28 @@ class PromptStates:
 
     def create(self, text: str) -> Path:
         """Return a new empty file, to write the state after `text` into. Raises `OSError`."""
-        partial = find_states_folder() / f"{self._hash_text(text)}-{secrets.token_hex(4)}.partial"
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return partial
+        number, name = mkstemp(".partial", f"{self._hash_text(text)}-", find_states_folder())
+        os.close(number)
+        return Path(name)
 
     def complete(self, text: str, partial: Path) -> None:
-        """Give the written file its final name, and delete what is too much. Raises `OSError`."""
+        """Give the written file its final name, and delete what is too much: files that were not used for longest, down
+        to the limits, and what others left unfinished. Raises `OSError`."""
         partial.replace(partial.with_name(f"{self._hash_text(text)}-{_hash_file(partial)}.state"))
-        _remove_excess()
+        files: list[tuple[float, int, Path]] = []
+        for path in find_states_folder().glob("*.*"):
+            with suppress(OSError):  # another process has deleted it
+                found = path.stat()
+                if path.suffix == ".state":
+                    files.append((found.st_mtime, found.st_size, path))
+                elif path.suffix == ".partial" and found.st_mtime < time.time() - _UNFINISHED:
+                    path.unlink()
+        total = 0
+        for number, (_, size, path) in enumerate(sorted(files, reverse=True), 1):
+            total += size
+            if number > MOST_FILES or total > MOST_BYTES:
+                with suppress(OSError):
+                    path.unlink()
 
     def _hash_text(self, text: str) -> str:
         return hashlib.sha256(json.dumps([*self.depends, text]).encode()).hexdigest()[:32]
@@ -190,21 +174,3 @@ class PromptStates:
 def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
-
-
-def _remove_excess() -> None:
-    """Delete the files that were not used for longest, down to the limits, and what others left unfinished."""
-    files: list[tuple[float, int, Path]] = []
-    for path in find_states_folder().glob("*.*"):
-        with contextlib.suppress(OSError):  # another process has deleted it
-            found = path.stat()
-            if path.suffix == ".state":
-                files.append((found.st_mtime, found.st_size, path))
-            elif path.suffix == ".partial" and found.st_mtime < time.time() - _UNFINISHED:
-                path.unlink()
-    total = 0
-    for number, (_, size, path) in enumerate(sorted(files, reverse=True), 1):
-        total += size
-        if number > MOST_FILES or total > MOST_BYTES:
-            with contextlib.suppress(OSError):
-                path.unlink()

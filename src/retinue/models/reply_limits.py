@@ -45,24 +45,19 @@ class Limited:
 
     @property
     def name(self) -> str:
-        """The inner model's name."""
         return self.inner.name
 
     @property
     def price(self) -> Price | None:
-        """The inner model's prices, if they are known."""
         return find_price(self.inner)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Return the inner model's capabilities. Raises `ModelError`."""
         return await self.inner.abilities(native=native)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the inner model can be sent. Raises `ModelError`."""
         return await list_readable_kinds(self.inner)
 
     def reply(self, request: Ask) -> Chunks:
-        """Stream the inner model's reply. Raises `ModelError`."""
         most, left = self.max_tokens or request.max_tokens, request.tokens_left
         changed = replace(
             request,

@@ -45,18 +45,15 @@ class ReplyReader:
         redacted: Callable[[str], str],
         thinks: bool | None = False,
     ) -> None:
-        self._read = wire.read_body
+        self._wire = wire
         self._stop = stop
         self._cutter = StopCutter(stop)
         self._in_json = in_json
         self._redacted = redacted
         self._arriving = PartialReply()
-        self._pieces = TextPieces()
-        self._thought_pieces = TextPieces()
-        self._reasoning = ""
-        self._keep = wire.keep_turn
+        self._pieces, self._thought_pieces = TextPieces(), TextPieces()
         self._thoughts = ThoughtFilter(opened=thinks)
-        self._text = ""
+        self._text = self._reasoning = ""
         self._used = Usage()  # by the requests before, if the turn was paused
 
     def take(self, bodies: Sequence[Any]) -> Iterator[Delta | Retry]:
@@ -64,17 +61,16 @@ class ReplyReader:
         arriving = self._arriving
         for body in bodies:
             self._read_body(body)
+        said, arriving.said = arriving.said, ""
+        thought, arriving.reasoning = arriving.reasoning, ""
         arguments = sum(len(call.arguments) for call in arriving.calls.values())
-        thoughts = len(self._reasoning) + len(arriving.reasoning)
-        if len(self._text) + len(arriving.said) + thoughts + arguments > _MAX_REPLY:
+        if len(self._text) + len(said) + len(self._reasoning) + len(thought) + arguments > _MAX_REPLY:
             raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
         if arriving.separates:
             self._thoughts.disable()
-        if thought := arriving.reasoning:
-            arriving.reasoning = ""
-            yield from self._show_thought(self._thought_pieces.feed(thought))
-        if said := arriving.said:
-            arriving.said = ""
+        if thought:
+            yield from self._show(thought=self._thought_pieces.feed(thought))
+        if said:
             yield from self._pass_text(self._thoughts.feed(self._pieces.feed(said)))
 
     def _read_body(self, body: Any) -> None:
@@ -90,7 +86,7 @@ class ReplyReader:
             raise ModelUnavailable(f"the engine sent {shown} instead of an object")
         error = body.get("error") or (body if body.get("object") == "error" else None)
         if not error:
-            self._read(body, self._arriving)
+            self._wire.read_body(body, self._arriving)
         if error := error or self._arriving.failed:
             raise make_stream_error(error, self._redacted)
 
@@ -104,27 +100,23 @@ class ReplyReader:
             thoughts.thought = self._text + thoughts.thought
             self._text, self._cutter = "", StopCutter(self._stop)
         thought, thoughts.thought = thoughts.thought, ""
-        yield from self._show_thought(thought if self._reasoning else thought.lstrip())
+        yield from self._show(thought=thought if self._reasoning else thought.lstrip())
         if self._in_json and not self._text and said.lstrip().startswith("{"):
             self._cutter = StopCutter(())
-        yield from self._show_text(self._cutter.feed(said))
+        yield from self._show(self._cutter.feed(said))
 
-    def _show_thought(self, piece: str) -> Iterator[Delta]:
-        if piece:
-            self._reasoning += piece
-            yield Delta("", reasoning=piece)
-
-    def _show_text(self, piece: str) -> Iterator[Delta]:
-        if piece:
-            self._text += piece
-            yield Delta(piece)
+    def _show(self, text: str = "", thought: str = "") -> Iterator[Delta]:
+        self._text += text
+        self._reasoning += thought
+        if text or thought:
+            yield Delta(text, reasoning=thought)
 
     def find_paused_turn(self, origin: str) -> Message | None:
         """Return the turn so far, if its vendor paused it and wants it back to go on; what follows is added to it."""
         arriving = self._arriving
         if not arriving.paused:
             return None
-        turn = self._keep(arriving)
+        turn = self._wire.keep_turn(arriving)
         self._used, arriving.usage = self._used + arriving.usage, Usage(requests=1)
         arriving.paused, arriving.finish, arriving.counted = False, "", False
         return Message("assistant", self._text, state=ProviderState(origin, json.dumps(turn)))
@@ -142,7 +134,7 @@ class ReplyReader:
     def flush_rest(self) -> Iterator[Delta | Retry]:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
-        yield from self._show_thought(self._thought_pieces.flush())
+        yield from self._show(thought=self._thought_pieces.flush())
         yield from self._pass_text(self._thoughts.flush(self._pieces.flush()))
         if self._cutter.stopped:
             arriving.finish, arriving.calls = "stop", {}
@@ -150,23 +142,28 @@ class ReplyReader:
             arriving.finish = "stop"
         if not arriving.finish:
             raise ModelUnavailable("the engine disconnected in the middle of its reply")
-        yield from self._show_text(self._cutter.flush())
+        yield from self._show(self._cutter.flush())
 
     def reply(self, origin: str, unsent: str = "") -> Reply:
         """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
         `ModelRefused` if the state is too long."""
         arriving = self._arriving
-        calls = arriving.list_actions() if arriving.calls else ()
-        turn = self._keep(arriving) if calls else None
+        calls = arriving.list_actions()
+        turn = self._wire.keep_turn(arriving) if calls else None
         state = None if turn is None else ProviderState(origin, json.dumps(turn))
         if state and len(state.turn) > _MAX_STATE:
             raise ModelRefused(f"what the engine wants back with its reply has more than {_MAX_STATE:,} characters")
-        finish = arriving.finish or "stop"
-        thoughts, used = self._reasoning, self._used + arriving.usage
-        return Reply(self._text, used, finish, calls=calls, reasoning=thoughts, state=state, unsent=unsent)
+        used, finish = self._used + arriving.usage, arriving.finish or "stop"
+        return Reply(self._text, used, finish, calls=calls, reasoning=self._reasoning, state=state, unsent=unsent)
 
 
-# ── stop words ────────────────────────────────────────────────────────────────────────────────────
+def _measure_begun(text: str, words: Sequence[str]) -> int:
+    """Return how many characters at the end of `text` may begin one of the words."""
+    longest, firsts = max(map(len, words), default=1) - 1, {word[0] for word in words}
+    for size in range(min(longest, len(text)), 0, -1):
+        if text[-size] in firsts and any(word.startswith(text[-size:]) and len(word) > size for word in words):
+            return size
+    return 0
 
 
 class StopCutter:
@@ -185,31 +182,19 @@ class StopCutter:
         if self.stopped:
             return ""
         self._held += text
-        found = [(at + len(word), at) for word in self._stop if (at := self._held.find(word)) >= 0]
-        if found:
+        if found := [(at + len(word), at) for word in self._stop if (at := self._held.find(word)) >= 0]:
             self.stopped = True
-            return self._release(min(found)[1])
-        return self._release(len(self._held) - self._count_begun())
+            return self._held[: min(found)[1]]
+        at = len(self._held) - _measure_begun(self._held, self._stop)
+        text, self._held = self._held[:at], self._held[at:]
+        return text
 
     def flush(self) -> str:
         """Return the rest at the end of the text."""
-        return "" if self.stopped else self._release(len(self._held))
-
-    def _count_begun(self) -> int:
-        """Return how many characters at the end of the text may begin a stop word."""
-        longest = max(map(len, self._stop), default=1) - 1
-        for size in range(min(longest, len(self._held)), 0, -1):
-            if any(word.startswith(self._held[-size:]) for word in self._stop):
-                return size
-        return 0
-
-    def _release(self, length: int) -> str:
-        text, self._held = self._held[:length], self._held[length:]
-        return text
+        return "" if self.stopped else self._held
 
 
 # ── thoughts in the text ──────────────────────────────────────────────────────────────────────────
-
 
 _PAIRS = {
     **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think", "mm:think")},
@@ -226,8 +211,8 @@ _AFTER = (  # what some formats write between a thought and the reply
 )
 _TAGS = (*_PAIRS, *_CLOSING)
 _TOKEN = re.compile(f"`+|{'|'.join(map(re.escape, _TAGS))}", re.IGNORECASE)
-_BEGUN = {tag[:size] for tag in (*_TAGS, *_AFTER) for size in range(1, len(tag))}
-_LONGEST = max(map(len, _BEGUN))
+_ALL = (*_TAGS, *_AFTER)
+_LONGEST = max(map(len, _ALL))
 _FIRST_WORDS = re.compile(
     r"\W*(?:okay|ok|alright|hmm+|wait|so|well|let me|let's|first|the user|the question|we|i need|i should|i must|i have"
     r"|i'll|i will|to (?:solve|answer|find)|got it|thinking|now)\b",
@@ -283,39 +268,31 @@ class ThoughtFilter:
         return self.feed(rest)
 
     def _read(self, opened: bool | None) -> Iterator[None]:
-        if opened is None:
-            opened = yield from self._check_opening()
+        while opened is None and not (self._ended or self._is_apart):  # the first words tell
+            begun = self._held.lstrip()
+            if len(begun) >= _ENOUGH or begun.startswith(("<", "[", "◁", "{", "`")):
+                opened = _FIRST_WORDS.match(begun) is not None
+            else:
+                yield
         if opened:
             yield from self._leave_opened()
         while (yield from self._leave_thoughts()):
-            is_over = yield from self._read_text()
-            if is_over:
+            if (yield from self._read_text()):
                 return
-        while not self._ended:  # JSON, in which there are no thoughts
+        while True:  # JSON, in which there are no thoughts
             self._pass_text(len(self._held))
             yield
-        self._pass_text(len(self._held))
-
-    def _check_opening(self) -> Generator[None, None, bool]:
-        """Return whether the first words are like those of a thought."""
-        while not (self._ended or self._is_apart):
-            begun = self._held.lstrip()
-            if len(begun) >= _ENOUGH or begun.startswith(("<", "[", "◁", "{", "`")):
-                return _FIRST_WORDS.match(begun) is not None
-            yield
-        return False
 
     def _leave_opened(self) -> Iterator[None]:
         """Hold everything until a closing tag, or an opening one before any text, says what it is."""
         searched = 0
         while not (self._ended or self._is_apart):
-            begun = self._held.lstrip()
-            if any(begun[: len(tag)].lower() == tag for tag in _PAIRS):
+            if self._held.lstrip()[:_LONGEST].lower().startswith(tuple(_PAIRS)):
                 return
             for found in _TOKEN.finditer(self._held, max(0, searched - _LONGEST)):
                 if found.group().lower() in _CLOSING:
-                    self.thought = self._held[: found.start()]
-                    self._held, self._end, self.found_open = self._held[found.end() :], found.group().lower(), True
+                    self.thought, self._held = self._held[: found.start()], self._held[found.end() :]
+                    self._end, self.found_open = found.group().lower(), True
                     return
             searched = len(self._held)
             yield
@@ -324,13 +301,14 @@ class ThoughtFilter:
         """Read the thoughts before the text, and return whether the text may have more of them: JSON has none."""
         while True:
             begun = self._held.lstrip()
-            lower = begun[: _LONGEST + 1].lower()
+            lower = begun[:_LONGEST].lower()
             tag = next((tag for tag in (*_PAIRS, *_AFTER) if lower.startswith(tag)), "")
-            if tag:
+            if tag in _PAIRS:
+                self._held = begun
+                yield from self._leave_block(begun[: len(tag)], is_first=True)
+            elif tag:
                 self._held = begun[len(tag) :]
-                if tag in _PAIRS:
-                    yield from self._leave_thought(_PAIRS[tag])
-            elif begun and lower not in _BEGUN:
+            elif begun and _measure_begun(lower, _ALL) < len(lower):
                 self._held = begun if self._end else self._held
                 break
             elif self._ended:
@@ -339,14 +317,6 @@ class ThoughtFilter:
                 yield
         return not begun.startswith("{")
 
-    def _leave_thought(self, end: str) -> Iterator[None]:
-        self._end = end
-        while (at := self._held.lower().find(end)) < 0 and not self._ended:
-            self._think(max(0, len(self._held) - len(end) + 1))
-            yield
-        self._think(len(self._held) if at < 0 else at)
-        self._held = self._held[len(end) :]
-
     def _read_text(self) -> Generator[None, None, bool]:
         """Pass on text and read the blocks in it. Return whether the reply is over, and not found to be a thought."""
         literal = 0  # tags that were text
@@ -354,7 +324,8 @@ class ThoughtFilter:
             found = _TOKEN.search(self._held)
             token = found.group().lower() if found else ""
             if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
-                self._pass_text(len(self._held) - (0 if self._ended else _count_begun(self._held) or len(token)))
+                kept = 0 if self._ended else _measure_begun(self._held[-_LONGEST:].lower(), _ALL) or len(token)
+                self._pass_text(len(self._held) - kept)
                 if self._ended:
                     return True
                 yield
@@ -362,9 +333,12 @@ class ThoughtFilter:
                 self._pass_text(found.start())
             elif token[0] == "`" or self._code:
                 self._pass_text(len(token))
-                self._note_code(token)
+                if token[0] == "`" and not self._code:
+                    self._code = token
+                elif token == self._code or (token[0] == "`" and 3 <= len(self._code) <= len(token)):
+                    self._code = ""
             elif token in _PAIRS and (self._end or not self._line.strip()):
-                yield from self._leave_block(found.group())
+                yield from self._leave_block(found.group(), is_first=False)
             elif token in _PAIRS or literal or self._end or self._is_apart:
                 literal += 1 if token in _PAIRS else -1 if literal else 0
                 self._pass_text(len(token))
@@ -374,31 +348,24 @@ class ThoughtFilter:
                 self.retracts = self.found_open = True
                 return False
 
-    def _leave_block(self, tag: str) -> Iterator[None]:
-        """Read a block, which is text unless it ends."""
-        block, rest = "", self._held[len(tag) :]
+    def _leave_block(self, tag: str, *, is_first: bool) -> Iterator[None]:
+        """Read a block, which is text unless it ends, or is the first of the reply."""
+        block, self._held = "", self._held[len(tag) :]
         self._end = end = _PAIRS[tag.lower()]
-        while (at := rest.lower().find(end)) < 0:
-            keep = min(len(rest), len(end) - 1)
-            block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
-            if self._ended:
-                self._held = tag + block + self._held
-                self._pass_text(len(self._held))
-                return
+        while (at := self._held.lower().find(end)) < 0 and not self._ended:
+            size = max(0, len(self._held) - len(end) + 1)
+            block, self._held = block + self._held[:size], self._held[size:]
+            if is_first:
+                self.thought, block = self.thought + block, ""
             yield
-            rest = self._held
-        self.thought += block + rest[:at]
-        self._held = rest[at + len(end) :]
-        self._held = self._held if self._line.strip() else self._held.lstrip()
-
-    def _note_code(self, token: str) -> None:
-        if token[0] == "`" and not self._code:
-            self._code = token
-        elif token == self._code or (token[0] == "`" and len(self._code) >= 3 and len(token) >= len(self._code)):
-            self._code = ""
-
-    def _think(self, length: int) -> None:
-        self.thought, self._held = self.thought + self._held[:length], self._held[length:]
+        if at < 0 and not is_first:
+            self._held = tag + block + self._held
+            self._pass_text(len(self._held))
+            return
+        at = len(self._held) if at < 0 else at
+        self.thought += block + self._held[:at]
+        self._held = self._held[at + len(end) :]
+        self._held = self._held if is_first or self._line.strip() else self._held.lstrip()
 
     def _pass_text(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
@@ -407,14 +374,3 @@ class ThoughtFilter:
         self._line = line if newline else self._line + line
         if newline and len(self._code) < 3:
             self._code = ""  # code in a line ends with it
-
-
-def _count_begun(text: str) -> int:
-    """Return how many characters at the end of `text` may begin a tag."""
-    lower = text[-_LONGEST:].lower()
-    if not ("<" in lower or "[" in lower or "◁" in lower):
-        return 0
-    for size in range(len(lower), 0, -1):
-        if lower[-size:] in _BEGUN:
-            return size
-    return 0

@@ -60,7 +60,6 @@ class ScriptedEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return "scripted"
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -68,7 +67,6 @@ class ScriptedEngine:
         return Capabilities(calls_tools=True, scripted=True)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files in the setting `sees`."""
         return list_kinds(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:
@@ -79,15 +77,19 @@ class ScriptedEngine:
         """Do nothing; no connections are open."""
 
     async def _stream_once(self, request: Ask) -> Chunks:
-        rule = self._choose_rule(request)
+        for rule in self._rules:
+            has_calls = isinstance(rule.decision, tuple)
+            if rule.left > 0 and rule.when.search(request.news) and not (has_calls and request.tool_choice == "none"):
+                break
+        else:
+            raise ModelRefused(f"no rule of the script fits {request.news[:200]!r}")
+        rule.left -= 1
         await asyncio.sleep(rule.delay)
         if rule.error == "hang":
             await asyncio.Event().wait()
         if rule.error in (429, 500):
             raise with_error_code(ModelUnavailable(f"the script answers {rule.error}"), int(rule.error))
-        said = Reply(rule.text or "")
-        if rule.decision is not None:
-            said = request.write(rule.decision)
+        said = Reply(rule.text or "") if rule.decision is None else request.write(rule.decision)
         words = re.findall(r"\s*\S+|\s+$", said.text)
         for word in words[: len(words) // 2] if rule.error == "cut" else words:
             if rule.pace:
@@ -98,25 +100,20 @@ class ScriptedEngine:
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
         yield replace(said, usage=Usage(prompt, len(words), 0, 1))
 
-    def _choose_rule(self, request: Ask) -> Rule:
-        for rule in self._rules:
-            calls = isinstance(rule.decision, tuple)
-            if rule.left > 0 and rule.when.search(request.news) and not (calls and request.tool_choice == "none"):
-                rule.left -= 1
-                return rule
-        raise ModelRefused(f"no rule of the script fits {request.news[:200]!r}")
-
 
 def read_rule(rule: Any, number: int) -> Rule:
     """Parse a rule from Python or YAML: a mapping, or the text of an exact reply for one use. Raises `DataError`."""
     if isinstance(rule, str):
         return Rule(re.compile(""), text=rule, left=1)
-    problem = next(_find_problems(rule), None)
-    if problem:
+    if problem := next(_find_problems(rule), None):
         raise DataError(f"script: rule {number}: {problem}")
+    text = rule.get("finish", rule.get("say"))
+    decision: Decided | None = None if text is None else AgentFinish({"output": str(text)})
+    if "call" in rule:
+        decision = tuple(AgentAction(call["tool"], call.get("input", "")) for call in _list_calls(rule))
     return Rule(
         re.compile(str(rule.get("when", ""))),
-        _read_decision(rule),
+        decision,
         rule.get("raw"),
         rule.get("error"),
         float(rule.get("delay", 0)),
@@ -125,33 +122,24 @@ def read_rule(rule: Any, number: int) -> Rule:
     )
 
 
-def _read_decision(rule: Mapping[str, Any]) -> Decided | None:
-    if "call" in rule:
-        calls = rule["call"] if isinstance(rule["call"], list) else [rule["call"]]
-        return tuple(AgentAction(call["tool"], call.get("input", "")) for call in calls)
-    text = rule.get("finish", rule.get("say"))
-    return None if text is None else AgentFinish({"output": str(text)})
-
-
-def _are_calls(call: Any) -> bool:
-    calls = call if isinstance(call, list) and call else [call]
-    return all(isinstance(one, Mapping) and isinstance(one.get("tool"), str) for one in calls)
+def _list_calls(rule: Mapping[str, Any]) -> list[Any]:
+    return call if isinstance(call := rule["call"], list) and call else [call]
 
 
 def _find_problems(rule: Any) -> Iterator[str]:
     if not isinstance(rule, Mapping):
         yield f"want a text or a mapping, not {type(rule).__name__}"
         return
-    unknown = [key for key in rule if key not in _KEYS]
-    if unknown:
+    if unknown := [key for key in rule if key not in _KEYS]:
         yield f"unknown key {unknown[0]!r}; {suggest_name(str(unknown[0]), _KEYS)}"
-    if "call" in rule and not _are_calls(rule["call"]):
+    called = _list_calls(rule) if "call" in rule else []
+    if not all(isinstance(one, Mapping) and isinstance(one.get("tool"), str) for one in called):
         yield "call: want {tool: NAME, input: …}, or a list of these"
     if "raw" in rule and not isinstance(rule["raw"], str):
         yield f"raw: want a text, not {rule['raw']!r}"
     if "error" in rule and rule["error"] not in _ERRORS:
         yield f"error: want one of {', '.join(map(str, _ERRORS))}, not {rule['error']!r}"
-    if sum(key in rule for key in ("say", "call", "finish", "raw", "error")) == 0:
+    if not {"say", "call", "finish", "raw", "error"} & rule.keys():
         yield "says nothing: want one of say, call, finish, raw, error"
     for key in ("delay", "pace", "times"):
         if key in rule and not (isinstance(rule[key], int | float) and rule[key] >= 0):

@@ -13,14 +13,6 @@ from .settings import Settings
 from .wire_format import Wire
 
 
-def _say_never(model: str) -> bool:
-    return False
-
-
-def _list_no_kinds(model: str) -> frozenset[Kind]:
-    return frozenset()
-
-
 @dataclass(frozen=True, slots=True)
 class Vendor:
     """A vendor, or a kind of server, whose models one engine reaches.
@@ -60,8 +52,8 @@ class Vendor:
     dialect: str = "openai"
     detected: str | None = None
     headers: Headers = build_bearer_header
-    suits: Callable[[str], bool] = _say_never
-    reads: Callable[[str], frozenset[Kind]] = _list_no_kinds
+    suits: Callable[[str], bool] = lambda model: False
+    reads: Callable[[str], frozenset[Kind]] = lambda model: frozenset()
     listing: tuple[str, str, str] = ("/models", "data", "id")
     takes_files: bool = False
     hosts: str = ""

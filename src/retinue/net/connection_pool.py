@@ -1,4 +1,5 @@
-"""Connections to a server: sockets, a pool of idle connections, tunnels through proxies, and single requests."""
+"""Connections to a server: the route to it, directly or through a proxy, a pool of idle connections, and single
+requests."""
 
 from __future__ import annotations
 
@@ -7,16 +8,23 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+from ..errors import UsageError
 from .http1 import Connection, UnreadableAnswerError
-from .proxy_route import Route
 from .retry import TimeLimits
+from .url_policy import PORTS, WebAddress, quote_path
 
+_HOST = re.compile(r"[\w.:%-]+", re.ASCII)
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _KEPT = 3.0  # seconds; shorter than the 5 after which servers drop idle connections (llama.cpp, uvicorn, Node)
 _NEXT = 0.25  # seconds before the next address is tried in parallel
 
@@ -44,9 +52,105 @@ class TooLargeError(Exception):
 FAILURES = (OSError, CannotConnectError)
 """What is raised if a request gets no response, or only the beginning of one."""
 
+# ── routes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The route to a server; `login` is the `Proxy-Authorization`, if required.
+
+    `ips`: the addresses that a connection goes to, for a server whose name has been looked up and checked.
+    """
+
+    server: WebAddress
+    proxy: WebAddress | None = None
+    login: str = ""
+    ips: Sequence[str] = ()
+
+    @property
+    def first(self) -> WebAddress:
+        """The server that a connection is made to."""
+        return self.proxy or self.server
+
+    @property
+    def tunnelled(self) -> bool:
+        """Whether the proxy only forwards bytes."""
+        return self.proxy is not None and self.server.scheme == "https"
+
+    def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+        """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
+        parts = urlsplit(url)
+        kept: list[str] = []
+        for part in parts.path.split("/"):  # `..` is resolved
+            if part != "..":
+                kept.append(part)
+            elif len(kept) > 1:
+                kept.pop()
+        target = quote_path("/".join(kept) or "/") + (f"?{quote_path(parts.query)}" if parts.query else "")
+        given = {"Host": self.server.name} | dict(headers)
+        if self.proxy is not None and not self.tunnelled:
+            target = f"http://{self.server.name}{target}"
+            given |= {"Proxy-Authorization": self.login} if self.login else {}
+        if body is not None:
+            given["Content-Length"] = str(len(body))
+        return _write_head(f"{method} {target}", given) + (body or b"")
+
+    def connect(self) -> bytes:
+        """Return the request for a tunnel."""
+        login = {"Proxy-Authorization": self.login} if self.login else {}
+        return _write_head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login)
+
+
+def _write_head(start: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def route(url: str) -> Route:
+    """Return the route to the server at `url`, by the proxy from HTTPS_PROXY or similar; local servers need none.
+
+    Raises `ValueError` if `url` is not a server address, and `UsageError` if the proxy's is not.
+    """
+    server = read_address(url)
+    if urlsplit(url).username is not None:
+        raise ValueError("an address with a user in it")
+    if server.host in _THIS_MACHINE or proxy_bypass(server.host):
+        return Route(server)
+    proxies = getproxies()
+    proxy = proxies.get(server.scheme) or proxies.get("all", "")
+    if not proxy:
+        return Route(server)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        return Route(server, read_address(proxy), encode_basic_login(proxy))
+    except ValueError as error:
+        shown = re.sub("//[^/]*@", "//***@", proxy)
+        raise UsageError(f"the environment names the proxy {shown!r}; want one of http://host:port") from error
+
+
+def encode_basic_login(url: str) -> str:
+    """Return the value of a header for the user and the password in `url`; empty if it has none."""
+    parts = urlsplit(url)
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    return f"Basic {b64encode(login.encode()).decode()}" if login else ""
+
+
+def read_address(url: str) -> WebAddress:
+    """Return the address of the server in `url`. Raises `ValueError`."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if ":" not in host:
+        host = host.encode("idna").decode()  # raises a ValueError, too
+    if parts.scheme not in PORTS or not _HOST.fullmatch(host):
+        raise ValueError(f"not an address: {url!r}")
+    return WebAddress(parts.scheme, host, PORTS[parts.scheme] if parts.port is None else parts.port)
+
+
+# ── connections ───────────────────────────────────────────────────────────────────────────────────
+
 
 class ConnectionPool:
-    """The running event loop's connections to one server. `context` is called if TLS is needed.
+    """Connections to one server, which one event loop uses. `context` is called if TLS is needed.
 
     Without `resends`, each request has a connection of its own and is sent once, since nobody knows whether a server
     that closes an idle connection has read the request before.
@@ -59,9 +163,7 @@ class ConnectionPool:
         context: Callable[[], ssl.SSLContext],
         *,
         resends: bool = True,
-        lenient: bool = False,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
         self.way = way
         self._limits = limits
         self._context = context
@@ -69,8 +171,6 @@ class ConnectionPool:
         self._resting: list[Connection] = []  # longest idle first
         self._closed = False
         self._resends = resends
-        self._lenient = lenient
-        self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
         """Send the request and wait for the response head; return the connection with `release`.
@@ -78,7 +178,7 @@ class ConnectionPool:
         If the server had closed an idle connection, the request is sent once more on a new one. Raises
         `CannotConnectError`, and `OSError` if there is no response.
         """
-        now = self._loop.time()
+        now = asyncio.get_running_loop().time()
         until = now + self._limits.total
         kept = self._take_idle(now)
         while True:
@@ -124,39 +224,36 @@ class ConnectionPool:
         return None
 
     async def _connect(self, until: float) -> Connection:
-        until = min(until, self._loop.time() + self._limits.connect)
-        first = self.way.first
+        """Return a new connection; by a proxy to a server with TLS, through a tunnel."""
+        loop, first = asyncio.get_running_loop(), self.way.first
+        until = min(until, loop.time() + self._limits.connect)
         try:
             async with asyncio.timeout_at(until):
                 sock = await connect(self.way.ips or [first.host], first.port)
-                tls: dict[str, Any] = (
-                    {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
-                )
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._loop, lenient=self._lenient), sock=sock, **tls
+                tls = first.scheme == "https"
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop),
+                    sock=sock,
+                    ssl=self._context() if tls else None,
+                    server_hostname=first.host if tls else None,
                 )
                 self._open.add(connection)
-                if self.way.tunnelled:
-                    await self._open_tunnel(connection, until)
+                if not self.way.tunnelled:
+                    return connection
+                try:
+                    connection.send(self.way.connect(), self._limits.idle, until)
+                    await connection.read_head()
+                    if connection.status != 200:
+                        raise ConnectionError(f"the proxy answered {connection.status}")
+                    await connection.secure(self._context(), self.way.server.host)
+                except BaseException:
+                    self._close(connection)
+                    raise
                 return connection
         except TimeoutError:
             raise ConnectTimeoutError from None
         except OSError as error:
             raise CannotConnectError(error) from None
-
-    async def _open_tunnel(self, connection: Connection, until: float) -> None:
-        try:
-            connection.send(self.way.connect(), self._limits.idle, until)
-            await connection.read_head()
-            if connection.status != 200:
-                raise ConnectionError(f"the proxy answered {connection.status}")
-            await connection.secure(self._context(), self.way.server.host)
-        except BaseException:
-            self._close(connection)
-            raise
-
-
-# ── single requests ──────────────────────────────────────────────────────────────────────────────
 
 
 @asynccontextmanager
@@ -167,7 +264,7 @@ async def open_response(
 
     A body in gzip or deflate is refused unless `packed`. Raises as `ConnectionPool.ask` does.
     """
-    pool = ConnectionPool(way, limits, make_default_trust, resends=False, lenient=True)
+    pool = ConnectionPool(way, limits, make_default_trust, resends=False)
     try:
         response = await pool.ask(request)
         coding = response.headers.get("content-encoding", "identity").lower()
@@ -229,10 +326,12 @@ def _make_trust(file: str | None, folder: str | None) -> ssl.SSLContext:
 async def connect(hosts: Sequence[str], port: int) -> socket.socket:
     """Return a socket to the first address of `hosts` that accepts a connection. Raises `OSError`.
 
-    The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy eyeballs"). asyncio's own
-    implementation leaks sockets when cancelled.
+    IPv4 and IPv6 alternate. The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy
+    eyeballs"). asyncio's own implementation leaks sockets when cancelled.
     """
-    waiting = _order_addresses([one for host in hosts for one in await _find_addresses(host, port)])
+    found = [one for host in hosts for one in await _find_addresses(host, port)]
+    first, other = ([one for one in found if (one[0] == found[0][0]) is same] for same in (True, False))
+    waiting = [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
     tries: list[asyncio.Task[socket.socket]] = []
     try:
         while True:
@@ -257,13 +356,6 @@ async def _find_addresses(host: str, port: int) -> list[Any]:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
     except socket.gaierror:
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-
-
-def _order_addresses(found: list[Any]) -> list[Any]:
-    """Return addresses, alternating between IPv4 and IPv6."""
-    first = [one for one in found if one[0] == found[0][0]]
-    other = [one for one in found if one[0] != found[0][0]]
-    return [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
 
 
 async def _connect_socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:

@@ -74,13 +74,16 @@ def make_status_error(
 ) -> ModelError:
     """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent;
     `kind`: the type of the error, if it is in a header."""
-    words, mark = read_error_message(text)
+    try:
+        words, mark = _read_parts(json.loads(text))
+    except (ValueError, RecursionError):
+        words, mark = " ".join(text.split())[:200] or "(no message)", ""
     message = f"{where} answered {status}: {words}"
-    if is_too_long(message, mark) and status not in (401, 403):
-        return WindowExceeded(message)
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
+    if _is_too_long(message, mark):
+        return WindowExceeded(message)
     if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
         status in (400, 404) and (_NO_MODEL.search(mark) or _NO_MODEL_WORDS.search(words))
     ):
@@ -89,7 +92,7 @@ def make_status_error(
     if (passes and "insufficient_quota" not in mark) or "tool_use_failed" in mark:  # a call that Groq could not read
         delay = _RETRY_DELAY.search(text)
         return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
-    return make_refusal(message, mark)
+    return ModelRefused(message)
 
 
 def with_error_code(error: ModelError, status: int | None) -> ModelError:
@@ -105,25 +108,17 @@ def make_stream_error(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """Return the error for an error object found in place of a reply, or of a part of it."""
     message, mark = _read_parts({"error": error}, redacted)
     given = [error.get(key) for key in ("code", "status", "status_code")] if isinstance(error, Mapping) else []
-    codes = [str(one) for one in given if isinstance(one, int) or re.fullmatch(r"[45]\d\d", str(one))]
-    code = int(codes[0]) if codes else None
-    refused = isinstance(code, int) and 400 <= code < 500 and code != 429
+    found = [str(one) for one in given if isinstance(one, int) or re.fullmatch(r"[45]\d\d", str(one))]
+    code = int(found[0]) if found else None
     message = f"the engine reports: {message:.300}"
-    if is_too_long(message, mark):
+    if _is_too_long(message, mark):
         return WindowExceeded(message)
-    if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
-        return with_error_code(
-            make_refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0])
-        )
+    if mark.startswith(_REFUSALS) if code is None else 400 <= code < 500 and code != 429:
+        return with_error_code(ModelRefused(message), code or _STATUS.get(mark.split(" ")[0]))
     return with_error_code(ModelUnavailable(message), 429 if code == 429 or "rate_limit" in mark else None)
 
 
-def make_refusal(message: str, mark: str = "") -> ModelRefused:
-    """Return a refusal; a prompt that is too long gets its own class."""
-    return (WindowExceeded if is_too_long(message, mark) else ModelRefused)(message)
-
-
-def is_too_long(message: str, mark: str = "") -> bool:
+def _is_too_long(message: str, mark: str) -> bool:
     """Return whether an error says, in any vendor's words, that the prompt is too long.
 
     It does not if the reply would be too long, or if too much was asked for within a time.
@@ -173,16 +168,8 @@ def find_refused_field(refused: ModelRefused, names: Collection[str]) -> tuple[s
     return None
 
 
-def read_error_message(text: str) -> tuple[str, str]:
-    """Extract the message and the type or code from an error body, in any common format."""
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        return " ".join(text.split())[:200] or "(no message)", ""
-    return _read_parts(body)
-
-
 def _read_parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
+    """Return the message and the type or code of an error, in any common format."""
     if isinstance(body, list) and len(body) == 1:  # Gemini
         body = body[0]
     error = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body

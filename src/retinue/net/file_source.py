@@ -39,25 +39,22 @@ async def fetch_file(url: str, guard: SsrfGuard | None = None, detail: str = "au
 async def _load(source: FileSource, *, guard: SsrfGuard | None) -> File:
     if isinstance(source, File):
         return source
+    shown = f"{len(source):,} bytes" if isinstance(source, bytes) else str(source)
     try:
         if isinstance(source, bytes):
             return await run_in_thread(partial(read_file, source))
-        if isinstance(source, str) and source[:8].lower().startswith(("data:", "http://", "https://")):
-            return await fetch_file(source, guard)
+        if isinstance(source, str):
+            shown = shorten_url(source)
+            if source[:8].lower().startswith(("data:", "http://", "https://")):
+                return await fetch_file(source, guard)
         return await run_in_thread(partial(_read_path, Path(source)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
     except (DataError, ToolError) as error:
         problem = str(error)
-    raise UsageError(f"files: {_describe_source(source)}: {problem}")
+    raise UsageError(f"files: {shown}: {problem}")
 
 
 def _read_path(path: Path) -> File:
     with path.open("rb") as file:
         return read_file(file.read(MAX_BYTES + 1))
-
-
-def _describe_source(source: bytes | str | Path) -> str:
-    if isinstance(source, bytes):
-        return f"{len(source):,} bytes"
-    return shorten_url(source) if isinstance(source, str) else str(source)

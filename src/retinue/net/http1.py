@@ -33,21 +33,19 @@ class Connection(asyncio.Protocol):
     time.
 
     `status` and `headers` (names in lower case) are set after `read_head`; `heard`: whether any byte has arrived;
-    `received`: bytes of the body so far, as they were sent. A `lenient` one takes lines that end in LF, as browsers do.
+    `received`: bytes of the body so far, as they were sent. Lines may end in LF, as browsers take them.
     """
 
     __slots__ = (  # a run that waits has one, and without them it takes a kilobyte more
-        "_active", "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps",
-        "_lenient", "_loop", "_no_body", "_packed", "_parser", "_paused", "_timer", "_transport", "_unread", "_until",
-        "_until_close", "_waiter", "headers", "heard", "received", "rested", "status",
+        "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps",
+        "_loop", "_no_body", "_packed", "_parser", "_paused", "_transport", "_unread", "_until", "_until_close",
+        "_waiter", "headers", "heard", "received", "rested", "status",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, lenient: bool = False) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._lenient = lenient
         self._parser: httptools.HttpResponseParser | None = None  # from a response's first byte to its end
         self._transport: asyncio.Transport
-        self._timer: asyncio.TimerHandle | None = None  # one serves many exchanges, which are much shorter
         self._busy = False  # during an exchange
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None  # makes the connection unusable
@@ -70,9 +68,6 @@ class Connection(asyncio.Protocol):
         self._packed: bytes | None = None  # of what has arrived, the rest to inflate
         self._idle, self._until = idle, until
         self._busy = True
-        if self._timer is None:  # another one is due before this exchange can be late, and looks again
-            self._active = self._loop.time()
-            self._timer = self._loop.call_at(min(self._active + idle, until), self._check_time)
         self._transport.write(request)
 
     async def read_head(self) -> None:
@@ -91,13 +86,41 @@ class Connection(asyncio.Protocol):
                     await self._wait_for_data()
                 if not self._chunks:
                     break
-                data = self._take_data()
-            text = self._inflate(data) if self._encoding else data
-            if text:
+                data = b"".join(self._chunks)
+                self._chunks.clear()
+                self._unread = 0
+                if self._paused:
+                    self._paused = False
+                    self._transport.resume_reading()
+            if text := self._inflate(data) if self._encoding else data:
                 return text
         if self._inflater is not None and not self._inflater.eof:
             raise ServerDisconnectedError
         return b""
+
+    def _inflate(self, data: bytes) -> bytes:
+        """Return the beginning of inflated `data`; the rest is `_packed`."""
+        if self._inflater is None:
+            raw = self._encoding == 15 and data[0] & 15 != 8  # some servers send "deflate" without zlib's header
+            self._inflater = zlib.decompressobj(-15 if raw else self._encoding)
+        try:
+            text = b"" if self._inflater.eof else self._inflater.decompress(data, _INFLATED)
+        except zlib.error as error:
+            raise UnreadableAnswerError(f"its {self.headers['content-encoding']} data is invalid") from error
+        self._packed = self._inflater.unconsumed_tail if len(text) == _INFLATED else None
+        return text
+
+    async def _wait_for_data(self) -> None:
+        if self._error is not None:
+            raise self._error
+        due = min(self._loop.time() + self._idle, self._until)
+        timer = self._loop.call_at(due, self._fail, TimeoutError())
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            timer.cancel()
 
     def release(self) -> bool:
         """End the exchange; return whether the connection can be reused."""
@@ -116,6 +139,16 @@ class Connection(asyncio.Protocol):
         """Close the connection; waiting readers get an error."""
         self._fail(ServerDisconnectedError())
 
+    def _fail(self, error: Exception) -> None:
+        """Abort because of `error`. Data that arrived earlier can still be read."""
+        self._error = self._error or error
+        self._transport.abort()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def secure(self, context: SSLContext, host: str) -> None:
         """Switch to TLS through the tunnel that the proxy has granted."""
         self.release()
@@ -124,66 +157,6 @@ class Connection(asyncio.Protocol):
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
         assert transport is not None
         self._transport = transport
-
-    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
-
-    def _take_data(self) -> bytes:
-        """Return what has arrived of the body."""
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self._unread = 0
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
-        return data
-
-    async def _wait_for_data(self) -> None:
-        """Wait until data arrives."""
-        if self._error is not None:
-            raise self._error
-        self._active = self._loop.time()
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _wake_reader(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _check_time(self) -> None:
-        """Fail on a timeout, or else schedule the next check. The idle limit only applies while a reader waits."""
-        self._timer = None
-        if not self._busy:
-            return
-        now = self._loop.time()
-        due = min((now if self._waiter is None else self._active) + self._idle, self._until)
-        if now >= due:
-            self._fail(TimeoutError())
-        else:
-            self._timer = self._loop.call_at(due, self._check_time)
-
-    def _fail(self, error: Exception) -> None:
-        """Abort because of `error`. Data that arrived earlier can still be read."""
-        if self._error is None:
-            self._error = error
-        if self._timer is not None:
-            self._timer.cancel()
-        self._transport.abort()
-        self._wake_reader()
-
-    def _inflate(self, data: bytes) -> bytes:
-        """Return the beginning of inflated `data`; the rest is `_packed`."""
-        if self._inflater is None:
-            raw = self._encoding == 15 and data[0] & 15 != 8  # some servers send "deflate" without zlib's header
-            self._inflater = zlib.decompressobj(-15 if raw else self._encoding)
-        try:
-            text = b"" if self._inflater.eof else self._inflater.decompress(data, _INFLATED)
-        except zlib.error as error:
-            raise UnreadableAnswerError(f"its {self.headers['content-encoding']} data is invalid") from error
-        self._packed = self._inflater.unconsumed_tail if len(text) == _INFLATED else None
-        return text
 
     # ── what the event loop calls ────────────────────────────────────────────────────────────────
 
@@ -197,12 +170,10 @@ class Connection(asyncio.Protocol):
         if not self._busy:  # nothing was requested
             return self._fail(UnreadableAnswerError())
         self.heard = True
-        self._active = self._loop.time()
         self._no_body += len(data)
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
-            if self._lenient:
-                self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+            self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -213,9 +184,7 @@ class Connection(asyncio.Protocol):
         if self._unread > _UNREAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
-        if self.status:
-            self._wake_reader()
-        return None
+        return self._wake_reader()
 
     def eof_received(self) -> None:
         """Handle the server's end of data, which ends some responses."""

@@ -1,7 +1,6 @@
 """How long a request may take, and when it is repeated after a transient failure.
 
-Whoever repeats something counts its failures with `Attempts`. What may be repeated is for the caller to know: a
-request that may have been executed is not.
+What may be repeated is for the caller to know: a request that may have been executed is not.
 """
 
 from __future__ import annotations

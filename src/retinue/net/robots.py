@@ -6,7 +6,6 @@ The file comes from a stranger, so matching takes linear time whatever its patte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .url_policy import quote_path
@@ -27,9 +26,19 @@ class Robots:
     def read(cls, text: str) -> Robots:
         """Return the rules for `AGENT` in the text of a file, or else those for `*`. Nothing in it is an error."""
         groups: dict[str, list[tuple[str, bool]]] = {}
-        for agents, rules in _read_groups(text):
-            for agent in agents:
-                groups.setdefault(agent, []).extend(rules)
+        agents: list[str] = []
+        begun = False  # the agents of a group are complete
+        for line in text.removeprefix("\ufeff").splitlines():
+            key, colon, value = (part.strip() for part in line.partition("#")[0].partition(":"))
+            if key.lower() == "user-agent" and colon:
+                agents, begun = ([] if begun else agents), False
+                token = _TOKEN.match(value)
+                agents.append("*" if value.startswith("*") else token[0].lower() if token else "")
+                groups.setdefault(agents[-1], [])
+            elif key.lower() in ("allow", "disallow") and colon:
+                begun = True
+                for agent in agents if value else ():
+                    groups[agent].append((_normalize(value), key.lower() == "allow"))
         return cls(tuple(groups.get(AGENT, groups.get("*", ()))))
 
     def is_allowed(self, path: str) -> bool:
@@ -41,31 +50,6 @@ class Robots:
 
 FORBIDDEN = Robots((("/", False),))
 """Nothing may be read, because the server failed to say what may be."""
-
-
-def _read_groups(text: str) -> Iterator[tuple[list[str], list[tuple[str, bool]]]]:
-    agents: list[str] = []
-    rules: list[tuple[str, bool]] = []
-    begun = False  # the group's agents are complete
-    for key, value in _read_lines(text):
-        if key == "user-agent":
-            if begun:
-                yield agents, rules
-                agents, rules, begun = [], [], False
-            token = _TOKEN.match(value)
-            agents.append("*" if value.startswith("*") else token[0].lower() if token else "")
-        elif key in ("allow", "disallow"):
-            begun = True
-            if value:
-                rules.append((_normalize(value), key == "allow"))
-    yield agents, rules
-
-
-def _read_lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.removeprefix("\ufeff").splitlines():
-        key, colon, value = line.partition("#")[0].partition(":")
-        if colon:
-            yield key.strip().lower(), value.strip()
 
 
 def _normalize(path: str) -> str:

@@ -17,13 +17,13 @@ from urllib.parse import urlencode
 from .._internal.foreign_text import read_strict_json
 from .._internal.redaction import redact, register_secret
 from ..errors import ToolError, UsageError
-from .connection_pool import FAILURES, TooLargeError, describe_failure, open_response, read_body
-from .proxy_route import route
+from .connection_pool import FAILURES, TooLargeError, describe_failure, open_response, read_body, route
 from .retry import Attempts, Retries, TimeLimits, parse_retry_after
 
 MAX_ANSWER = 4_000_000  # bytes
 AGENT = f"Retinue/{import_module('retinue').__version__}"  # user agent, which some services require
 MAX_QUERY = 2_000  # characters
+_CONNECT = 5.0  # seconds
 _RETRIES = Retries(tries=3, longest_wait=86_400.0)
 _ERROR_MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
 
@@ -48,7 +48,7 @@ class ServiceAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service's address, key and time limits: `seconds` for the whole request, `connect` to connect.
+    """A service's address and key, and `seconds` for the whole request.
 
     `key` is empty if the service needs none. Redirects are not followed, since they would carry the key elsewhere.
     Raises `UsageError` for an invalid address or key.
@@ -58,7 +58,6 @@ class Service:
     base_url: str
     key: str = field(repr=False)
     seconds: float = 20.0
-    connect: float = 5.0
 
     def __post_init__(self) -> None:
         try:
@@ -68,11 +67,6 @@ class Service:
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
         register_secret(self.key)
-
-    async def ask(self, request: ServiceRequest) -> tuple[int, Any]:
-        """Return the status and the JSON of the response (`None` if it is not JSON). Raises `ToolError`."""
-        status, body, _ = await self.answer(request)
-        return status, body
 
     async def answer(self, request: ServiceRequest) -> ServiceAnswer:
         """Return the response, whatever its status. Raises `ToolError`."""
@@ -88,14 +82,10 @@ class Service:
             problem = f"{self.name} cannot be asked that: it is not valid Unicode"
         else:
             try:
-                return ServiceAnswer(status, read_strict_json(self.redacted(text)), headers)
+                return ServiceAnswer(status, read_strict_json(redact(text)), headers)
             except ValueError:
                 return ServiceAnswer(status, None, headers)
         raise ToolError(problem)  # raised here, so that its context has no error with the address and thus the key
-
-    def redacted(self, text: str) -> str:
-        """Return `text` without secrets, in any of the forms in which they are sent."""
-        return redact(text)
 
     async def _exchange(self, request: ServiceRequest) -> tuple[int, str, Mapping[str, str]]:
         url = f"{self.base_url.rstrip('/')}{request.path}"
@@ -107,11 +97,11 @@ class Service:
             headers["Content-Type"], body = "application/json", json.dumps(request.body).encode()
         way = route(self.base_url)
         sent = way.request("GET" if body is None else "POST", url, headers, body)
-        async with open_response(way, sent, TimeLimits(self.connect, self.seconds, self.seconds)) as response:
+        async with open_response(way, sent, TimeLimits(_CONNECT, self.seconds, self.seconds)) as response:
             if 300 <= response.status < 400:
                 raise ToolError(f"{self.name} answered {response.status}, a redirect; these are not followed")
             text = (await read_body(response, MAX_ANSWER)).decode("utf-8", "replace")
-            return response.status, text, {name: self.redacted(value) for name, value in response.headers.items()}
+            return response.status, text, {name: redact(value) for name, value in response.headers.items()}
 
 
 def pause_seconds(answer: ServiceAnswer) -> float | None:
@@ -133,28 +123,27 @@ async def ask_service(
             when = f"in {seconds:,.0f} seconds, at {at:%H:%M:%S} UTC"
             raise ToolError(f"{service.name} answers no more for now (its rate limit is reached); try again {when}")
         await asyncio.sleep(seconds)
+    if 200 <= answer.status < 300:
+        return answer
+    said = read_error_text(answer.body)
     if answer.status == 401:
-        raise UsageError(
-            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {read_error_text(answer.body)}"
-        )
-    if not 200 <= answer.status < 300:
-        raise ToolError(f"{service.name} answered {answer.status}: {read_error_text(answer.body)}")
-    return answer
+        raise UsageError(f"{service.name} {'refused the key' if service.key else 'wants a key'}: {said}")
+    raise ToolError(f"{service.name} answered {answer.status}: {said}")
 
 
 def read_error_text(body: Any) -> str:
     """Extract the message from an error's JSON, in the formats that services use."""
-    return " ".join(_find_message(body, 3).split())[:500] or "(no message)"
 
+    def find(body: Any, depth: int) -> str:
+        if isinstance(body, str):
+            return body
+        if isinstance(body, list) and depth:
+            return "; ".join(filter(None, (find(item, depth - 1) for item in body[:5])))
+        if not isinstance(body, Mapping) or not depth:
+            return ""
+        return ": ".join(dict.fromkeys(filter(None, (find(body.get(key), depth - 1) for key in _ERROR_MESSAGES))))
 
-def _find_message(body: Any, depth: int) -> str:
-    if isinstance(body, str):
-        return body
-    if isinstance(body, list):
-        return "; ".join(filter(None, (_find_message(item, depth - 1) for item in body[:5]))) if depth else ""
-    if not isinstance(body, Mapping) or not depth:
-        return ""
-    return ": ".join(dict.fromkeys(filter(None, (_find_message(body.get(key), depth - 1) for key in _ERROR_MESSAGES))))
+    return " ".join(find(body, 3).split())[:500] or "(no message)"
 
 
 def parse_json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:

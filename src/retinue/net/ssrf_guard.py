@@ -17,13 +17,21 @@ from urllib.parse import urljoin
 
 from .._internal.concurrency import run_in_thread
 from ..errors import ToolError, UsageError
-from .connection_pool import FAILURES, CannotConnectError, TooLargeError, describe_failure, open_response, read_body
-from .proxy_route import Route
+from .connection_pool import (
+    FAILURES,
+    CannotConnectError,
+    Route,
+    TooLargeError,
+    describe_failure,
+    open_response,
+    read_body,
+)
 from .retry import TimeLimits
 from .url_policy import WebAddress, is_public, parse_url, shorten_url
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Check = Callable[[WebAddress], None]  # raises `ToolError`
+_MOST_HOPS = 5  # redirects
 _HEADERS = {
     "Accept": "text/html, application/xhtml+xml, application/pdf, text/plain, */*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
@@ -40,10 +48,8 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A fetched page: `url` is the final one after redirects, `charset` the server's declaration, if any.
-
-    `status` is 2xx, unless the guard was told to return any.
-    """
+    """A fetched page: `url` is the final one after redirects, `charset` the server's declaration, if any. `status` is
+    2xx, unless the guard was told to return any."""
 
     url: str
     data: bytes
@@ -63,7 +69,6 @@ class SsrfGuard:
         ports: Ports permitted on other servers.
         seconds: Time limit for the whole request.
         max_bytes: Size limit, both as sent and decompressed.
-        max_hops: Number of redirects.
         resolve: Resolves a host name.
         any_status: Return pages with any status, instead of raising.
     """
@@ -72,7 +77,6 @@ class SsrfGuard:
     ports: tuple[int, ...] = (80, 443)
     seconds: float = 10.0
     max_bytes: int = 5_000_000
-    max_hops: int = 5
     resolve: Resolve = resolve_host
     any_status: bool = False
 
@@ -97,21 +101,16 @@ class SsrfGuard:
             problem = describe_failure(error)
         raise ToolError(f"{shorten_url(url)}: {problem}")
 
-    async def resolve_address(self, url: str) -> tuple[WebAddress, Sequence[str]]:
-        """Return the address in `url`, and the IP addresses that a connection to it may go to. Raises `ToolError`."""
+    async def route(self, url: str) -> Route:
+        """Return the route to `url`, which leads to the addresses that were checked. Raises `ToolError`."""
         address = parse_url(url)
         try:
-            return address, await self._find_allowed(address)
+            return Route(address, ips=await self._find_allowed(address))
         except CannotConnectError as error:
             raise ToolError(f"{shorten_url(url)}: {describe_failure(error)}") from error
 
-    async def route(self, url: str) -> Route:
-        """Return the route to `url`, which leads to the addresses that were checked. Raises `ToolError`."""
-        address, ips = await self.resolve_address(url)
-        return Route(address, ips=ips)
-
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
-        for _ in range(self.max_hops + 1):
+        for _ in range(_MOST_HOPS + 1):
             if check is not None:
                 check(address)
             answer = await self._fetch(address, await self._find_allowed(address))
@@ -120,28 +119,24 @@ class SsrfGuard:
             try:
                 target = urljoin(str(address), answer)
             except ValueError:
-                raise ToolError(
-                    f"{shorten_url(answer)} is not a URL, and {shorten_url(str(address))} redirects there"
-                ) from None
+                shown = f"{shorten_url(answer)} is not a URL, and {shorten_url(str(address))} redirects there"
+                raise ToolError(shown) from None
             address = parse_url(target)
-        raise ToolError(f"{shorten_url(str(address))}: redirected more than {self.max_hops} times")
+        raise ToolError(f"{shorten_url(str(address))}: redirected more than {_MOST_HOPS} times")
 
     async def _find_allowed(self, address: WebAddress) -> Sequence[str]:
         """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
-        trusted = address.authority in map(_normalize_server, self.allow)
+        trusted, shown = address.authority in map(_normalize_server, self.allow), shorten_url(str(address))
         if not trusted and address.port not in self.ports:
-            raise ToolError(f"{shorten_url(str(address))}: port {address.port} is not one of the web's")
+            raise ToolError(f"{shown}: port {address.port} is not one of the web's")
         if not trusted and address.ip is None and "." not in address.host:
-            raise ToolError(f"{shorten_url(str(address))}: {address.host!r} is no public name")
-        if address.ip is not None:
-            found: Sequence[str] = [address.host]
-        else:
-            try:
-                found = await self.resolve(address.host, address.port)
-            except OSError as error:
-                raise CannotConnectError(error) from error
+            raise ToolError(f"{shown}: {address.host!r} is no public name")
+        try:
+            found = await self.resolve(address.host, address.port) if address.ip is None else [address.host]
+        except OSError as error:
+            raise CannotConnectError(error) from error
         if not found or not (trusted or all(map(is_public, found))):
-            raise ToolError(f"{shorten_url(str(address))} is not on the public internet, so it is not fetched")
+            raise ToolError(f"{shown} is not on the public internet, so it is not fetched")
         return found
 
     async def _fetch(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
@@ -155,10 +150,9 @@ class SsrfGuard:
             if not (self.any_status or 200 <= status < 300):
                 raise ToolError(f"{shorten_url(url)}: the server answered {status}")
             data = await read_body(response, self.max_bytes)
-            kind, declared = response.headers.get("content-type", ""), ""
-            if found := CHARSET.search(kind):
-                declared = found[1]
-            return FetchedPage(url, data, kind.partition(";")[0].strip().lower()[:100], declared, status)
+            kind = response.headers.get("content-type", "")
+            declared, found = kind.partition(";")[0].strip().lower()[:100], CHARSET.search(kind)
+            return FetchedPage(url, data, declared, found[1] if found else "", status)
 
 
 def _normalize_server(text: str) -> str:

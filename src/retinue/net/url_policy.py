@@ -7,6 +7,8 @@ Python's `is_global` alone is not a guard: it lets through tunnels to private ad
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import quote
@@ -22,21 +24,18 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _AS_IT_IS = "/:@!$&'()*+,;=%?[]"  # what `quote` keeps in a path or query, beside letters, digits and `_.-~`
 
-_IPV4 = tuple(
-    map(
-        ip_network,
-        (
-            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",
-            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
-            "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-            "224.0.0.0/4", "240.0.0.0/4",
-        ),
-    )
-)  # fmt: skip
+_IPV4 = [
+    ip_network(one)
+    for one in (
+        "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "
+        "192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 "
+        "198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
+    ).split()
+]
 _UNICAST = ip_network("2000::/3")
-_IPV6 = tuple(  # protocol assignments and Teredo, documentation, 6to4, AS112, the former 6bone
-    map(ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"))
-)
+_IPV6 = [  # protocol assignments and Teredo, documentation, 6to4, AS112, the former 6bone
+    ip_network(one) for one in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3ffe::/16 3fff::/20".split()
+]
 _ISATAP = 0x5EFE  # 64 bits from the right, whatever the "universal" bit says
 
 
@@ -82,22 +81,21 @@ def parse_url(url: str) -> WebAddress:
     url = url.strip()
     if len(url) > MAX_URL:
         raise ToolError(f"the URL is longer than {MAX_URL:,} characters")
+    shown = shorten_url(url)
     found = _URL.fullmatch(url) if not _NO_PART.search(url) else None
     if found is None:
-        raise ToolError(f"{shorten_url(url)} is not a URL; want one such as https://example.com/page")
-    scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
+        raise ToolError(f"{shown} is not a URL; want one such as https://example.com/page")
+    scheme, authority, path, query = found[1].lower(), found[2], found[3] or "/", found[4]
     if scheme not in PORTS:
-        raise ToolError(f"{shorten_url(url)}: only http and https can be fetched")
-    parts = _AUTHORITY.fullmatch(authority)
+        raise ToolError(f"{shown}: only http and https can be fetched")
+    parts, server = _AUTHORITY.fullmatch(authority), f"{authority[:80]!r} is not the name of a server"
     if parts is None:
-        raise ToolError(
-            f"{shorten_url(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)"
-        )
-    host = _normalize_ipv6(parts[1]) if parts[1] else _normalize_name(parts[2])
+        raise ToolError(f"{shown}: {server} (no user, no % and no zone)")
+    host = _normalize_ip(IPv6Address, parts[1]) if parts[1] else _normalize_name(parts[2])
     if not host:
-        raise ToolError(f"{shorten_url(url)}: {authority[:80]!r} is not the name of a server, plainly written")
+        raise ToolError(f"{shown}: {server}, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
-    return WebAddress(scheme, host, port, quote_path(f"{path or '/'}?{query}" if query else path or "/"))
+    return WebAddress(scheme, host, port, quote_path(f"{path}?{query}" if query else path))
 
 
 def quote_path(path: str) -> str:
@@ -130,17 +128,13 @@ def _normalize_name(host: str) -> str:
     labels = host.split(".")
     if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
         return ""
-    if not _NUMBER.fullmatch(labels[-1]):
-        return host
-    try:
-        return str(IPv4Address(host))  # four decimal numbers; systems also accept 127.1, 0x7f000001 and 017700000001
-    except ValueError:
-        return ""
+    # an address is four decimal numbers; systems also accept 127.1, 0x7f000001 and 017700000001
+    return _normalize_ip(IPv4Address, host) if _NUMBER.fullmatch(labels[-1]) else host
 
 
-def _normalize_ipv6(text: str) -> str:
+def _normalize_ip(kind: Callable[[str], IPv4Address | IPv6Address], text: str) -> str:
     try:
-        return str(IPv6Address(text))
+        return str(kind(text))
     except ValueError:
         return ""
 
@@ -151,11 +145,8 @@ def _encode_name(host: str) -> str:
         import idna
     except ImportError:
         raise ToolError(f"{host[:80]!r} needs the extra 'web': pip install 'retinue[web]'") from None
-    try:
+    with suppress(UnicodeError):
         return idna.encode(host, uts46=True).decode()
-    except UnicodeError:
-        pass  # a name of symbols, which only the older rules have
-    try:
+    with suppress(UnicodeError):  # a name of symbols, which only the older rules have
         return host.encode("idna").decode()
-    except UnicodeError:
-        return ""
+    return ""

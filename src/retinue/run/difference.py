@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import ndiff
 
@@ -25,7 +26,7 @@ from ..core.values import AgentAction, Message
 MOST = 600  # characters shown of each side
 _AROUND = 80  # characters shown before and after those that differ
 _LINES = 2  # lines of a diff around one that differs
-_UNICODE = json.JSONEncoder(ensure_ascii=False)
+_NOTHING = "(nothing more)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,15 @@ class Difference:
 
 def find_difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:
     """Return the difference between an event and what comes in its place, around the first character that differs."""
-    before, after = describe_event(recorded) if recorded is not None else "the end of the log", describe_event(now)
-    if isinstance(recorded, Asked) and isinstance(now, Asked):
-        before, after = _compare_prompts(recorded, now)
     prompts = isinstance(recorded, Asked) or isinstance(now, Asked)
+    if isinstance(recorded, Asked) and isinstance(now, Asked):
+        alike = _count_alike(recorded.messages, now.messages)
+        flags = _format_flags(recorded), _format_flags(now)
+        heads = flags if flags[0] != flags[1] else (f", message {alike + 1}",) * 2
+        before = _format_request(heads[0], recorded.messages[alike:], _NOTHING)
+        after = _format_request(heads[1], now.messages[alike:], _NOTHING)
+    else:
+        before, after = describe_event(recorded) if recorded is not None else "the end of the log", describe_event(now)
     return Difference(event, step, *cut_excerpts(before, after), prompts)
 
 
@@ -73,8 +79,8 @@ def describe_event(event: Event) -> str:
     match event:
         case Started(question=question):
             return f"begins: {question}"
-        case Asked():
-            return f"asks the model{_format_flags(event)}\n{''.join(map(_format_message, event.messages))}".rstrip()
+        case Asked(messages=messages):
+            return _format_request(_format_flags(event), messages)
         case Retried(model=model):
             return f"asks {model or 'the engine again'}, as the last request failed"
         case Said(text=text):
@@ -83,11 +89,8 @@ def describe_event(event: Event) -> str:
             return f"the model replies: {reply.text}{''.join(f' {_format_call(one)}' for one in reply.calls)}"
         case Finished(answer=answer):
             return f"answers: {answer}"
-        case Stopped():
-            words = (
-                event.answer or event.code or event.detail
-            )  # `detail` may be an engine's own words, with its address
-            return f"stops ({event.reason}): {words}".rstrip(": ")
+        case Stopped():  # `detail` may be an engine's own words, with its address
+            return f"stops ({event.reason}): {event.answer or event.code or event.detail}".rstrip(": ")
     return _describe_call(event)
 
 
@@ -103,37 +106,11 @@ def _describe_call(event: Called | Paused | Resumed | Observed) -> str:
             return f"observes ({seen.outcome}): {seen.text}"
 
 
-def cut_excerpts(one: str, other: str) -> tuple[str, str]:
-    """Return two texts, of long ones only what is near the characters that differ."""
-    if len(one) <= MOST and len(other) <= MOST:
-        return one, other
-    least = min(len(one), len(other))
-    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), least)
-    backwards = zip(reversed(one), reversed(other), strict=False)
-    after = next((at for at, (a, b) in enumerate(backwards) if a != b or at >= least - alike), least - alike)
-    start, left = max(0, alike - _AROUND), max(0, after - _AROUND)
-    return _cut_text(one, start, left), _cut_text(other, start, left)
-
-
-def _cut_text(text: str, start: int, left: int) -> str:
-    """Return a text from `start` on, without the last `left` characters, and no more than `MOST`."""
-    end = min(len(text) - left, start + MOST)
-    return f"{'… ' * bool(start)}{text[start:end]}{' …' * (end < len(text))}"
-
-
-def _compare_prompts(recorded: Asked, now: Asked) -> tuple[str, str]:
-    """Return the messages of two requests from the first one on that differs; with the flags, if these do."""
-    flags = _format_flags(recorded), _format_flags(now)
-    alike = 0
-    for one, other in zip(recorded.messages, now.messages, strict=False):
-        if one != other:
-            break
-        alike += 1
-    heads = flags if flags[0] != flags[1] else (f", message {alike + 1}",) * 2
-    before, after = (
-        "".join(map(_format_message, event.messages[alike:])) or "(nothing more)" for event in (recorded, now)
-    )
-    return f"asks the model{heads[0]}\n{before}".rstrip(), f"asks the model{heads[1]}\n{after}".rstrip()
+def _format_request(flags: str, messages: Sequence[Message], none: str = "") -> str:
+    lines = [f"asks the model{flags}", *([] if messages else [none])]
+    for one in messages:
+        lines += [f"[{one.role}] {one.content}", *map(_format_call, one.calls)]
+    return "\n".join(lines).rstrip()
 
 
 def _format_flags(asked: Asked) -> str:
@@ -144,11 +121,27 @@ def _format_flags(asked: Asked) -> str:
     return f" ({', '.join(said)})"
 
 
-def _format_message(message: Message) -> str:
-    calls = "".join(f"\n{_format_call(one)}" for one in message.calls)
-    return f"[{message.role}] {message.content}{calls}\n"
-
-
 def _format_call(action: AgentAction) -> str:
     given = action.tool_input
-    return f"{action.tool}({given if isinstance(given, str) else _UNICODE.encode(given)})"
+    return f"{action.tool}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+
+
+def _count_alike(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items two sequences begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def cut_excerpts(one: str, other: str) -> tuple[str, str]:
+    """Return two texts, of long ones only what is near the characters that differ."""
+    if len(one) <= MOST and len(other) <= MOST:
+        return one, other
+    alike = _count_alike(one, other)
+    after = min(_count_alike(one[::-1], other[::-1]), len(one) - alike, len(other) - alike)
+    start, left = max(0, alike - _AROUND), max(0, after - _AROUND)
+
+    def cut(text: str) -> str:
+        end = min(len(text) - left, start + MOST)
+        return f"{'… ' * bool(start)}{text[start:end]}{' …' * (end < len(text))}"
+
+    return cut(one), cut(other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from .recorded_effects import find_closing
 from .run import Earlier, Run
 from .spec import Specified
 
-_CONSULTED = "consult_"  # begins the ids of what a strategy asks a person; there is no outcome of these
+_CONSULTED = "consult_"  # begins the ids of what a strategy asks a person
 _MOST_NAMED = 20  # calls
 
 
@@ -115,7 +115,11 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Said):  # asked again
         kept.pop()
     if point.instructions is not None or point.rewritten:
-        kept = [KeptEvent(at, _change_instructions(event, point)) for at, event in kept]
+        words = None if point.rewritten else point.instructions
+        kept = [
+            KeptEvent(at, replace(event, instructions=words) if isinstance(event, Started) else event)
+            for at, event in kept
+        ]
     return kept
 
 
@@ -127,90 +131,76 @@ def find_last_step(log: Sequence[KeptEvent]) -> int:
 def _cut_after_step(kept: list[KeptEvent], log: Sequence[Event], step: int | None) -> list[KeptEvent]:
     """Return the events up to the end of a step."""
     steps = {number for event in log if (number := _read_step(event)) is not None}
-    final = max(steps, default=0)
-    if step is None and not _is_decided(log[-1]):
+    final, last = max(steps, default=0), log[-1]
+    decided = isinstance(last, Finished) or (isinstance(last, Stopped) and last.reason not in RESUMABLE)
+    if step is None and not decided:  # what the agent decided would end its fork, too
         return kept
     step = max(0, final - 1) if step is None else step
     if step and step not in steps:
         raise UsageError(f"the run has no step {step}: its last one is {final}")
-    if step >= final and _is_decided(log[-1]):
+    if step >= final and decided:
         raise UsageError(f"step {step} is the run's last, which ended it: fork it from step 0 to {max(0, final - 1)}")
     return list(takewhile(lambda one: (_read_step(one.event) or 0) <= step, kept))
 
 
 def _edit_observations(kept: list[KeptEvent], log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     """Return the events up to the first question to the model after an edited observation, with the new texts."""
+    texts = point.observations
     calls = {event.action.id: event.step for event in log if isinstance(event, Called | Paused)}
     calls = {call: step for call, step in calls.items() if not call.startswith(_CONSULTED)}
-    for call in point.observations:
+    for call in texts:
         if call not in calls:
-            raise UsageError(
-                f"the run has no call {call[:80]!r}{_name_calls([one for one in calls if '/' not in one])}"
-            )
+            raise UsageError(f"the run has no call {call[:80]!r}{_name_calls(calls)}")
         if "/" in call:
             raise UsageError(f"the call {call} is of a member's run: fork that run")
-    first = min(point.observations, key=lambda call: _find_call(kept, call))
-    if point.step is not None and point.step != calls[first]:
-        raise UsageError(
-            f"the call {first} is of step {calls[first]}: to edit what it brought, fork the run from that step"
-        )
-    begins = _find_call(kept, first)
+
+    def find_place(call: str) -> int:
+        """Return where a call was observed; else, where it was last told of."""
+        places = [(isinstance(one.event, Observed), at) for at, one in enumerate(kept) if call_of(one.event) == call]
+        return max(places, default=(False, -1))[1]
+
+    first = min(texts, key=find_place)
+    begins, step = find_place(first), calls[first]
+    if point.step is not None and point.step != step:
+        raise UsageError(f"the call {first} is of step {step}: to edit what it brought, fork the run from that step")
     later = (at for at, one in enumerate(kept) if at > begins and isinstance(one.event, Asked))
     kept = kept[: next(later, len(kept))]
     there = {call_of(one.event) for one in kept}
-    for call in point.observations:
+    for call in texts:
         if call not in there:
-            raise UsageError(
-                f"the call {call} comes after {first}, and what comes after an edited call is decided anew"
-            )
-    return _replace_texts(kept, point.observations, calls)
+            anew = "what comes after an edited call is decided anew"
+            raise UsageError(f"the call {call} comes after {first}, and {anew}")
+    observed = {call_of(one.event) for one in kept if isinstance(one.event, Observed)}
+    return [
+        *(KeptEvent(at, _edit(event, texts)) for at, event in kept if not isinstance(event, ENDINGS)),
+        *(
+            KeptEvent(None, Observed(calls[call], Observation(call, texts[call])))
+            for call in texts
+            if call not in observed
+        ),
+    ]
 
 
-def _replace_texts(kept: Sequence[KeptEvent], texts: Mapping[str, str], calls: Mapping[str, int]) -> list[KeptEvent]:
-    found: list[KeptEvent] = []
-    for at, event in kept:
-        if isinstance(event, Observed) and (text := texts.get(event.observation.call_id)) is not None:
-            seen = replace(event.observation, text=text, outcome="result", note="", stale=False)
-            found.append(KeptEvent(at, Observed(event.step, seen)))
-        elif not isinstance(event, ENDINGS):
-            found.append(KeptEvent(at, event))
-    there = {call_of(one.event) for one in found if isinstance(one.event, Observed)}
-    more = [Observed(calls[call], Observation(call, text)) for call, text in texts.items() if call not in there]
-    return [*found, *(KeptEvent(None, event) for event in more)]
+def _edit(event: Event, texts: Mapping[str, str]) -> Event:
+    if not isinstance(event, Observed) or event.observation.call_id not in texts:
+        return event
+    text = texts[event.observation.call_id]
+    return replace(event, observation=replace(event.observation, text=text, outcome="result", note="", stale=False))
 
 
 def _drop_open_questions(kept: Sequence[KeptEvent]) -> list[KeptEvent]:
     """Return the events without the questions to a person about calls of which no outcome is kept."""
     closed = {call_of(one.event) for one in kept if isinstance(one.event, Observed)}
-    closed |= {
-        call for one in kept if isinstance(one.event, Resumed) and (call := call_of(one.event))[:8] == _CONSULTED
-    }
+    resumed = {call_of(one.event) for one in kept if isinstance(one.event, Resumed)}
+    closed |= {call for call in resumed if call.startswith(_CONSULTED)}  # a strategy's question has no outcome
     return [one for one in kept if not isinstance(one.event, Paused | Resumed) or call_of(one.event) in closed]
-
-
-def _change_instructions(event: Event, point: ForkPoint) -> Event:
-    if not isinstance(event, Started):
-        return event
-    return replace(event, instructions=None if point.rewritten else point.instructions)
-
-
-def _find_call(kept: Sequence[KeptEvent], call: str) -> int:
-    """Return where a call was observed; else, where it was last told of."""
-    places = [(isinstance(one.event, Observed), at) for at, one in enumerate(kept) if call_of(one.event) == call]
-    return max(places, default=(False, -1))[1]
-
-
-def _is_decided(event: Event) -> bool:
-    """Whether the run ended by what the agent decided, which would end its fork, too."""
-    return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in RESUMABLE)
 
 
 def _read_step(event: Event) -> int | None:
     return getattr(event, "step", None)
 
 
-def _name_calls(calls: Sequence[str]) -> str:
-    if not calls:
-        return ": it called nothing"
+def _name_calls(known: Iterable[str]) -> str:
+    calls = [one for one in known if "/" not in one]
     more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-    return f"; its calls are {', '.join(calls[:_MOST_NAMED])}{more}"
+    return f"; its calls are {', '.join(calls[:_MOST_NAMED])}{more}" if calls else ": it called nothing"

@@ -93,8 +93,8 @@ class PinnedRun:
         for path, replay in found.items():
             if (differs := replay.differs) is not None:
                 whose = f" of the member's run {path}" if path else ""
-                lines = "\n".join(f"  {line}" for line in differs.diff())
-                said.append(f"it differs at event {differs.event}, step {differs.step}{whose}:\n{lines}")
+                said.append(f"it differs at event {differs.event}, step {differs.step}{whose}:")
+                said += [f"  {line}" for line in differs.diff()]
         return "\n".join(said)
 
     def accept_changes(self, source: AgentSource) -> PinnedRun:
@@ -124,11 +124,11 @@ def _read_events(given: Any, place: str) -> list[Event]:
     if not isinstance(given, list):
         raise DataError(f"{place}: want a list of events")
     found: list[Event] = []
-    for at, one in enumerate(given):
+    for one in given:
         try:
             found.append(from_json(json.dumps(one)))
         except DataError as error:
-            raise DataError(f"{place}.{at}: {error}") from error
+            raise DataError(f"{place}.{len(found)}: {error}") from error
     if not found or not isinstance(found[0], Started):
         raise DataError(f"{place}: a log begins with the event 'started'")
     return found

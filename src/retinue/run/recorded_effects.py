@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..core.events import (
-    ENDINGS,
     Asked,
     Called,
     Delta,
     Event,
+    Finished,
     Observed,
     Paused,
     Replied,
@@ -74,7 +74,7 @@ class PromptNumbers:
         if not self._logged:
             return asked
         number, messages = self._numbers.get(asked.prompt), asked.messages
-        if number is None or not self._has_all(asked.prompt, number):
+        if number is None or not (asked.prompt in self._checked or self._logged[number] == self._sent[asked.prompt]):
             messages = (*self._sent[asked.prompt], *messages)
             number = asked.prompt if asked.prompt not in self._logged else max(self._logged) + 1
         self._checked.add(asked.prompt)
@@ -82,10 +82,6 @@ class PromptNumbers:
         self._logged[number] += messages
         self._sent[asked.prompt] += asked.messages
         return replace(asked, prompt=number, messages=messages)
-
-    def _has_all(self, prompt: int, number: int) -> bool:
-        """Whether the log has all that was sent of this prompt, and in the same words."""
-        return prompt in self._checked or self._logged[number] == self._sent[prompt]
 
 
 class RecordedEffects:
@@ -163,8 +159,9 @@ class RecordedEffects:
     @property
     def elapsed(self) -> float:
         """The seconds that models and tools took according to the log."""
-        replies = sum(one.event.reply.seconds for one in self._log if isinstance(one.event, Replied))
-        return replies + sum(one.event.observation.seconds for one in self._log if isinstance(one.event, Observed))
+        log = [one.event for one in self._log]
+        models = sum(event.reply.seconds for event in log if isinstance(event, Replied))
+        return models + sum(event.observation.seconds for event in log if isinstance(event, Observed))
 
 
 class ContinuedRun(RecordedEffects):
@@ -225,11 +222,10 @@ def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
     """Return the part of `log` that is repeated: not its endings, nor the closing questions of limits."""
     kept: list[NumberedEvent] = []
     for one in log:
-        if isinstance(one.event, Said) or "/" in call_of(one.event):  # a question of a member, which its own run asks
-            continue
         if isinstance(one.event, Stopped) and one.event.reason in LIMITS:
             del kept[find_closing([earlier.event for earlier in kept]) :]
-        if not isinstance(one.event, ENDINGS):
+        of_member = "/" in call_of(one.event)  # its own run asks that
+        if not (of_member or isinstance(one.event, Said | Finished | Stopped)):
             kept.append(one)
     return kept
 
@@ -237,7 +233,10 @@ def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
 def find_closing(log: Sequence[Event]) -> int:
     """Return where the closing question of `log` is; its end if there is none, or a tool was called later: no call is
     forgotten."""
-    closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
-    if not closing or any(isinstance(event, Called) for event in log[closing[-1] :]):
-        return len(log)
-    return closing[-1]
+    for at in reversed(range(len(log))):
+        event = log[at]
+        if isinstance(event, Called):
+            break
+        if isinstance(event, Asked) and event.closing:
+            return at
+    return len(log)

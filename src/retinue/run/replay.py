@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from .._internal.sync_bridge import run_blocking
@@ -44,6 +46,7 @@ _OUTSIDE = {  # what ends a run there is not the agent's doing
     StopReason.AWAITING_MEMBER,
     StopReason.MAX_EXECUTION_TIME_EXCEEDED,
 }
+_decided = attrgetter("tool", "tool_input", "id")
 _MOST_PRINTED = 20_000  # characters of a grammar
 
 
@@ -137,20 +140,16 @@ def _find_members(
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     """Replay one run, without those of its members. Raises `LogMismatch` if the log does not begin with `started`, and
     `UsageError` if the strategy cannot begin."""
-    log = [one for one in recording.log if not isinstance(one.event, Said)]
-    started = log[0].event if log else None
+    recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said)])
+    started = recording.log[0].event if recording.log else None
     if not isinstance(started, Started):
         raise LogMismatch("a log must begin with the event 'started'")
     words = spec.instructions if recording.instructions is None else recording.instructions
     now, flow = spec.begin(replace(started, instructions=words))
-    effects = ComparedRun(
-        log,
-        Toolbox(spec.tools, "replay").same,
-        limited=recording.budget is not None,
-        accepting=recording.accepting,
-        kept=recording.kept,
-    )
-    budget = replace(recording.budget or _lift_limits(spec.budget), seconds=None)  # the log says when time was up
+    effects = ComparedRun(recording, Toolbox(spec.tools, "replay").same)
+    # without the run's budget there are no limits: a member's share is not known any more
+    lifted = Budget(None, stale_steps=None, early_stopping_method=spec.budget.early_stopping_method)
+    budget = replace(recording.budget or lifted, seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
@@ -158,11 +157,6 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     except ReplayEnd as end:
         differs = end.difference
     return Replay(differs, tuple(effects.requests), tuple(effects.events))
-
-
-def _lift_limits(budget: Budget) -> Budget:
-    """Return the budget without limits: a member's share is not known any more."""
-    return Budget(None, stale_steps=None, early_stopping_method=budget.early_stopping_method)
 
 
 class ReplayEnd(LogMismatch):
@@ -195,52 +189,33 @@ class ModelRequest:
     tools: tuple[str, ...]
     max_tokens: int | None
 
-    @classmethod
-    def describe(cls, event: int, step: int, request: Ask, grammars: dict[Pattern, str]) -> ModelRequest:
-        """Return what to tell of a request; `grammars` has those that are printed already."""
-        constraint, grammar = request.constraint, None
-        if constraint is not None and (grammar := grammars.get(constraint.pattern)) is None:
-            text = print_gbnf(constraint.pattern)
-            cut = f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
-            grammar = grammars[constraint.pattern] = text if len(text) <= _MOST_PRINTED else cut
-        schema = None if constraint is None else constraint.schema
-        tools = tuple(tool.name for tool in request.tools)
-        return cls(event, step, grammar, schema, request.stop, tools, request.max_tokens)
+
+@lru_cache(16)
+def _print_grammar(pattern: Pattern) -> str:
+    text = print_gbnf(pattern)
+    return text if len(text) <= _MOST_PRINTED else f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
 
 
 class ComparedRun(RecordedEffects):
-    """Compares what the run does with its log, and touches nothing outside. Raises `ReplayEnd` where the log ends, and
-    where the run differs from it.
+    """Compares what the run does with its `recording`, and touches nothing outside. Raises `ReplayEnd` where the log
+    ends, and where the run differs from it. `same`: whether two calls are equal.
 
-    Args:
-        log: The events, oldest first.
-        same: Whether two calls are equal.
-        limited: Whether the run has the budget that it had; otherwise only the log says where a budget ended it.
-        accepting: Other prompts and another end are no difference. `events` then is the log as it would be now.
-        kept: The last step that was another run's, whose prompts may have had other words; -1 if there is none.
+    `requests` are those so far, and `events` is the log as it would be now.
     """
 
-    def __init__(
-        self,
-        log: Sequence[NumberedEvent],
-        same: Callable[[AgentAction, AgentAction], bool],
-        *,
-        limited: bool = True,
-        accepting: bool = False,
-        kept: int = -1,
-    ) -> None:
+    def __init__(self, recording: Recording, same: Callable[[AgentAction, AgentAction], bool]) -> None:
+        log = recording.log
         end = log[-1].event if log else None
         self._end = end if isinstance(end, ENDINGS) else None
         self._last = log[-1].number if log else 0
-        super().__init__(log if self._end is None else log[:-1], kept)
+        super().__init__(log if self._end is None else log[:-1], recording.kept)
         if isinstance(end, Stopped) and end.reason in LIMITS:
             self._limit = end.reason
         self.same = same
         self.requests: list[ModelRequest] = []
-        self._grammars: dict[Pattern, str] = {}
         self.events: list[Event] = []
-        self._limited = limited
-        self._accepting = accepting
+        self._limited = recording.budget is not None
+        self._accepting = recording.accepting
         self._paused: set[str] = set()
         self._step = 0
 
@@ -255,21 +230,27 @@ class ComparedRun(RecordedEffects):
         elif recorded is None:
             raise self._end_replay(event)
         else:
-            event = self._compare(recorded, event)
+            equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
+            if isinstance(event, Asked) and not self._skip_request(event):
+                event = self._prompts.translate(event)
+                equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
+            elif isinstance(event, Paused):
+                equal = isinstance(recorded, Paused) and _decided(recorded.action) == _decided(event.action)
+            if not equal:
+                raise self._describe_difference(event)
             self._at += 1
         self.events.append(event)
 
-    def _compare(self, recorded: Event, event: Event) -> Event:
-        """Return `event` as the log has it. Raises `ReplayEnd` if it differs."""
-        equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
-        if isinstance(event, Asked) and not self._skip_request(event):
-            event = self._prompts.translate(event)
-            equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
-        elif isinstance(event, Paused):
-            equal = isinstance(recorded, Paused) and _is_same_call(recorded.action, event.action)
-        if not equal:
+    def _compare_end(self, event: Finished | Stopped) -> None:
+        def describe(end: Finished | Stopped) -> tuple[str, ...]:
+            return dump(end) if isinstance(end, Finished) else (str(end.reason), end.answer)
+
+        if self._next is not None:
             raise self._describe_difference(event)
-        return event
+        if self._accepting or self._end is None or self._ended_from_outside:
+            return
+        if describe(self._end) != describe(event):
+            raise self._describe_difference(event)
 
     def _describe_difference(self, now: Event) -> ReplayEnd:
         """Return the difference between the next recorded event and what comes now."""
@@ -294,18 +275,13 @@ class ComparedRun(RecordedEffects):
                 return reason in _OUTSIDE or (reason in LIMITS and not self._limited)
         return False
 
-    def _compare_end(self, event: Finished | Stopped) -> None:
-        if self._next is not None:
-            raise self._describe_difference(event)
-        if self._accepting or self._end is None or self._ended_from_outside:
-            return
-        if _describe_end(self._end) != _describe_end(event):
-            raise self._describe_difference(event)
-
     def ask(self, request: Ask) -> Chunks:
         """Stream the recorded reply."""
-        number = self._log[self._at - 1].number
-        self.requests.append(ModelRequest.describe(number, self._step, request, self._grammars))
+        constraint, number = request.constraint, self._log[self._at - 1].number
+        grammar = None if constraint is None else _print_grammar(constraint.pattern)
+        schema = None if constraint is None else constraint.schema
+        tools = tuple(tool.name for tool in request.tools)
+        self.requests.append(ModelRequest(number, self._step, grammar, schema, request.stop, tools, request.max_tokens))
         return super().ask(request)
 
     def _ask_further(self, request: Ask) -> Chunks:
@@ -333,25 +309,14 @@ class ComparedRun(RecordedEffects):
         known: set[str] = set()
         for event in super().past(wanted.values()):
             call = call_of(event)
-            if (
-                call not in known
-                and isinstance(event, Called | Paused)
-                and not _is_same_call(event.action, wanted[call])
-            ):
-                raise self._describe_difference(Called(event.step, wanted[call]))
+            self._step = getattr(event, "step", self._step)
+            begun = event.action if isinstance(event, Called | Paused) and call not in known else wanted[call]
+            if _decided(begun) != _decided(wanted[call]):
+                raise self._describe_difference(Called(self._step, wanted[call]))
             known.add(call)
             (self._paused.add if isinstance(event, Paused) else self._paused.discard)(call)
-            self._step = getattr(event, "step", self._step)
             self.events.append(event)
             yield event
         for action in wanted.values():
             if action.id not in known and self._next is not None:
                 raise self._describe_difference(Called(self._step, action))
-
-
-def _is_same_call(one: AgentAction, other: AgentAction) -> bool:
-    return (one.tool, one.tool_input, one.id) == (other.tool, other.tool_input, other.id)
-
-
-def _describe_end(event: Finished | Stopped) -> tuple[str, ...]:
-    return dump(event) if isinstance(event, Finished) else (str(event.reason), event.answer)

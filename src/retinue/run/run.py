@@ -9,7 +9,7 @@ from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
@@ -34,12 +34,9 @@ from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
 from ..telemetry.activation import make_live_spans
+from ..telemetry.spans import RunSpans
 from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
-
-if TYPE_CHECKING:
-    from ..telemetry.recorder import LiveSpans
-
 
 Listener = Callable[[str, Event | Delta], None]
 """Is called with what happens in a run and in its members': the path of call ids to the run, such as
@@ -109,7 +106,7 @@ class Run:
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
         self._context = RunContext(self.key)  # until it begins
-        self._spans: LiveSpans | None = None
+        self._spans: RunSpans | None = None
 
     def __repr__(self) -> str:
         return format_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
@@ -120,7 +117,8 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
-        with run_context(self._make_context()):
+        here, name = current_run(), self._spec.name
+        with run_context(replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -136,32 +134,32 @@ class Run:
                 yield event
         finally:
             if self._spans is not None:
-                self._spans.end()
+                self._spans.leave(time.time_ns())
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
-
-    def _make_context(self) -> RunContext:
-        """Return the context of the run where it begins; the run's driver may have set it already."""
-        here, name = current_run(), self._spec.name
-        return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
 
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
         run's context is current, and is completed here."""
-        check_prices(self._spec.model, self._spec.tools, self.budget)
+        spec = self._spec
+        check_prices(spec.model, spec.tools, self.budget)
         self._since = time.perf_counter()
         self._nested.listener = self.listener
         if not self.recorded:
-            self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
+            self._spans = make_live_spans(self.key, spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
-            return self._prepare_drive(await self._make_started())
+            started, flow = spec.begin(await self._make_started())
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
+            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
+            effects = ContinuedRun(world, self.log, regardless=self.regardless)
+            return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
         except RetinueError as error:
             if self._spans is not None:
-                self._spans.end(str(error))
+                self._spans.leave(time.time_ns(), str(error))
             raise
 
     def _note(self, event: Event | Delta) -> None:
@@ -169,7 +167,7 @@ class Run:
             self.log.append(event)
             log_event(event, self._context)
             if self._spans is not None:
-                self._spans.see(event)
+                self._spans.see(time.time_ns(), event)
         self._seconds = time.perf_counter() - self._since
         if self.listener is not None:
             self.listener("", event)
@@ -178,16 +176,17 @@ class Run:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
-            history = load_message_files(begun.history, data)
             self.log = [load_event_files(event, data) for event in self.log]
             self._decisions = {
                 call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
             }
-            files = with_data(begun.files, data)
+            files, history = with_data(begun.files, data), load_message_files(begun.history, data)
             return replace(begun, question=self._task.question, history=history, files=files)
-        abilities = await self._ask_abilities()
+        self._deadline.start(None)
+        abilities = await self._deadline.wait(self._find_abilities())
         files = await self._load_files()
         check_together(files)
+        recalled = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return Started(
             self._task.question,
             self._spec.name,
@@ -195,19 +194,43 @@ class Run:
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=await self._recall_history(),
+            history=(*recalled, *self._task.history),
             instructions=self._spec.instructions,
             files=files,
         )
 
-    def _prepare_drive(self, begun: Started) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Return what drives the run from its first event."""
-        spec = self._spec
-        started, flow = spec.begin(begun)
-        toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
-        world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
-        effects = ContinuedRun(world, self.log, regardless=self.regardless)
-        return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
+    async def _find_abilities(self) -> Capabilities:
+        """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
+        model, strategy = self._spec.model, self._spec.strategy
+        try:
+            if self.files or any(turn.files for turn in self._task.history):
+                await self._check_kinds(await list_readable_kinds(model))
+            native = bool(self._task.tools) and can_call_natively(strategy)
+            if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
+                found = await model.abilities()
+                if found.constrains or found.scripted:
+                    return found
+            return await model.abilities(native=native)
+        except Exception as error:
+            if is_own_error(error) or isinstance(error, Interrupted):
+                raise
+            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
+
+    async def _check_kinds(self, read: Collection[Kind]) -> None:
+        """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
+        name = self._spec.model.name
+        if not read and self.files:  # whatever they are, they need not be loaded
+            raise UsageError(describe_unreadable(name, "image"))
+        earlier = [one for turn in self._task.history if not turn.tool for one in turn.files]
+        for file in (*await self._load_files(), *earlier):
+            if file.kind not in read:
+                raise UsageError(describe_unreadable(name, file.kind))
+
+    async def _load_files(self) -> tuple[File, ...]:
+        """Return the question's files, which are then loaded."""
+        if self.files:
+            self.files = await self._deadline.wait(load_files(self.files))
+        return tuple(one for one in self.files if isinstance(one, File))
 
     async def finish(self) -> RunResult:
         """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
@@ -230,52 +253,6 @@ class Run:
                 pass
         return self.result
 
-    async def _ask_abilities(self) -> Capabilities:
-        """Return the model's capabilities."""
-        self._deadline.start(None)
-        try:
-            return await self._deadline.wait(self._find_abilities())
-        except Exception as error:
-            if is_own_error(error) or isinstance(error, Interrupted):
-                raise
-            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
-
-    async def _find_abilities(self) -> Capabilities:
-        """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
-        model, strategy = self._spec.model, self._spec.strategy
-        if self.files or any(turn.files for turn in self._task.history):
-            await self._check_kinds(await list_readable_kinds(model))
-        native = bool(self._task.tools) and can_call_natively(strategy)
-        if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
-            found = await model.abilities()
-            if found.constrains or found.scripted:
-                return found
-        return await model.abilities(native=native)
-
-    async def _check_kinds(self, read: Collection[Kind]) -> None:
-        """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
-        if not read and self.files:
-            raise UsageError(
-                describe_unreadable(self._spec.model.name, "image")
-            )  # whatever they are, they need not be loaded
-        files = [
-            *await self._load_files(),
-            *(one for turn in self._task.history if not turn.tool for one in turn.files),
-        ]
-        if lacking := [one.kind for one in files if one.kind not in read]:
-            raise UsageError(describe_unreadable(self._spec.model.name, lacking[0]))
-
-    async def _load_files(self) -> tuple[File, ...]:
-        """Return the question's files, which are then loaded."""
-        if self.files:
-            self.files = await self._deadline.wait(load_files(self.files))
-        return tuple(one for one in self.files if isinstance(one, File))
-
-    async def _recall_history(self) -> tuple[Message, ...]:
-        """Return the earlier conversation: recalled memories first, then the history passed in."""
-        found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
-        return (*found, *self._task.history)
-
     def cancel(self) -> None:
         """Cancel the run at once; it ends as `CANCELLED`. Thread-safe."""
         self._deadline.cancel()
@@ -286,25 +263,27 @@ class Run:
         return fold_result(self.log, self._seconds, self._nested.children)
 
 
+@dataclass(slots=True)
 class NestedRuns:
     """Runs members where their caller runs, which waits for them.
 
-    A member without a `human` asks its caller's. `children` has the logs so far, by the paths of their calls.
+    `task`, `key` and `human` are the caller's: a member without a `human` asks that one. `children` has the logs so
+    far, by the paths of their calls.
     """
 
-    __slots__ = ("_earlier", "_human", "_key", "_task", "children", "listener")
+    task: Task
+    key: str
+    human: Human | None
+    earlier: Earlier
+    listener: Listener | None = None
+    children: dict[str, tuple[Event, ...]] = field(init=False)
 
-    def __init__(self, task: Task, key: str, human: Human | None, earlier: Earlier) -> None:
-        self._task = task
-        self._key = key
-        self._human = human
-        self._earlier = earlier
-        self.listener: Listener | None = None
-        self.children: dict[str, tuple[Event, ...]] = {path: tuple(log) for path, log in earlier.children.items()}
+    def __post_init__(self) -> None:
+        self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
 
     def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""
-        return call in self._earlier.children
+        return call in self.earlier.children
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
@@ -317,9 +296,9 @@ class NestedRuns:
 
     async def _ask(self, member: MemberCall) -> MemberAnswer:
         call, spec = member.call, member.tool.something.run_spec()
-        spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human)
-        task = self._task if member.passes_conversation else Task(member.question)
-        run = Run(spec, task.question, task.history, self._earlier.select_call(call), f"{self._key}/{call}")
+        spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self.human)
+        task = self.task if member.passes_conversation else Task(member.question)
+        run = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
         run.member = True
         run.listener = partial(self._pass_on, call)
         try:
@@ -340,13 +319,11 @@ class NestedRuns:
 
 def _read_history(history: Any) -> tuple[Message, ...]:
     """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
-    found: list[Message] = []
     several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
-    for one in (history or ()) if several else (history,):
+    found = list(history or ()) if several else [history]
+    for at, one in enumerate(found):
         if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
-            found.append(Message(one["role"], one["content"]))
-        elif isinstance(one, Message):
-            found.append(one)
-        else:
+            found[at] = Message(one["role"], one["content"])
+        elif not isinstance(one, Message):
             raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
     return tuple(found)

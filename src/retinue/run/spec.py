@@ -23,6 +23,9 @@ from ..strategies.wrappers.prompt_additions import with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
 from ..strategies.wrappers.structured_output import with_structured_output
 
+MOST = 8  # questions that are suggested
+LONGEST = 200  # characters of one
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
@@ -70,22 +73,22 @@ class RunSpec:
         has the question and what the model can do; if the run is recorded, also its strategy and instructions. Raises
         `UsageError` if the strategy cannot begin.
         """
-        able = started.abilities
-        task = Task(
-            started.question,
-            self.tools,
-            started.history,
-            able.constrains,
-            able.calls_tools,
-            able.scripted,
-            started.files,
-            able.window,
-        )
+        able, given = started.abilities, (started.question, self.tools, started.history)
+        task = Task(*given, able.constrains, able.calls_tools, able.scripted, started.files, able.window)
         strategy = choose_strategy(self.strategy, task, started.strategy)
         named = getattr(strategy, "name", type(strategy).__name__)
         instructions = self.instructions if started.instructions is None else started.instructions
+
+        def make_flow() -> Flow:
+            wrapped = with_instructions(strategy, instructions)
+            if any(tool.reflections for tool in task.tools):
+                wrapped = with_reflection(wrapped)
+            if self.answers is not None:
+                wrapped = with_structured_output(wrapped, *self.answers)
+            return with_files(wrapped, task)(task)
+
         try:
-            flow = call_contained(self._make_flow, task, strategy, instructions)
+            flow = call_contained(make_flow)
         except Exception as error:
             if is_own_error(error):
                 raise
@@ -95,17 +98,6 @@ class RunSpec:
         tools = tuple(tool.name for tool in self.tools)
         started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
         return started, flow
-
-    def _make_flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
-        """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
-        configured.
-        """
-        strategy = with_instructions(strategy, instructions)
-        if any(tool.reflections for tool in task.tools):
-            strategy = with_reflection(strategy)
-        if self.answers is not None:
-            strategy = with_structured_output(strategy, *self.answers)
-        return with_files(strategy, task)(task)
 
 
 def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
@@ -138,13 +130,7 @@ class Specified(Protocol):
         ...
 
 
-# ── what one may ask ───────────────────────────────────────────────────────────────────────────────
-
-
-MOST = 8
-
-
-LONGEST = 200  # characters
+# ── what one may ask ─────────────────────────────────────────────────────────────────────────────
 
 
 def as_question(text: str) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -16,12 +15,9 @@ from ..store.ended_runs import last_ended_by, run_tree
 from ..store.event_log import read_events
 from ..store.processes import dead_processes
 from ..store.run_row import RunRow
-from ..telemetry.activation import find_recorder
+from ..telemetry.activation import Recorder, find_recorder
+from ..telemetry.spans import SpanRecord
 from .run_traces import nanoseconds, place_of_run
-
-if TYPE_CHECKING:
-    from ..telemetry.recorder import Recorder
-    from ..telemetry.span_record import SpanRecord
 
 _WINDOW = 30  # seconds before a process's last run ended: older spans were sent
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..core.run_context import (
     TraceParent,
@@ -19,11 +18,8 @@ from ..core.run_context import (
 )
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
-from ..telemetry.activation import find_recorder, name_provider
-
-if TYPE_CHECKING:
-    from ..telemetry.recorder import Recorder
-    from ..telemetry.run_spans import RunSpans, Traced
+from ..telemetry.activation import Recorder, find_recorder, name_provider
+from ..telemetry.spans import RunSpans, Traced
 
 
 class RunTrace:
@@ -69,13 +65,11 @@ def _enter_trace(span: TraceParent | None) -> None:
 
 def place_of_run(run: RunRow) -> Traced:
     """Return the place of a stored run in its trace."""
-    from ..telemetry.run_spans import Traced
-
     caller = read_stored_parent(run.request)
     parent = caller or TraceParent(derive_trace_id(run.root_id or run.id), b"")
     if run.parent_id is not None:
         parent = parent._replace(span_id=derive_span_id("tool", f"{run.parent_id}/{run.call_id}"))
-    return Traced(run.id, run.id, parent, run.thread_id or "", rests=True)
+    return Traced(run.id, parent, run.thread_id or "", rests=True)
 
 
 def nanoseconds(at: float) -> int:

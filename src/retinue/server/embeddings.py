@@ -22,7 +22,7 @@ from .wire.common_schemas import Wire, either
 from .wire.request_body import JsonRoute
 
 if TYPE_CHECKING:
-    from ..documents.onnx import Floats
+    from ..documents.embedding import Floats
 
 router = APIRouter(route_class=JsonRoute)
 MODEL = "minilm"

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
-from ..components.python_runtime import CodeInterpreter
+from ..components.sandbox import CodeInterpreter
 from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.tables import contents
 from ..store.tenant_view import TenantView
-from ..tools.keyword_search import stem_words
+from ..tools.passages import stem_words
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.tool_resources import Resources
 from .files.attachment import store_of

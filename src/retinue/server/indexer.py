@@ -16,10 +16,16 @@ from sqlalchemy import URL, Row
 
 from .._internal.cache import cache_folder
 from .._internal.concurrency import run_in_thread, supervise
+from ..documents.document_store import is_damaged
 from ..documents.passage_index import PassageIndex
-from ..documents.store_database import is_damaged
-from ..documents.text_extraction import MODULES, extract_text, guess_media_type, needs_parser
-from ..documents.text_subprocess import MAX_TEXT, extract_text_apart
+from ..documents.text_extraction import (
+    MAX_TEXT,
+    MODULES,
+    extract_text,
+    extract_text_apart,
+    guess_media_type,
+    needs_parser,
+)
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database
 from . import index_queue as queue

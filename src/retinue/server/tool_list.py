@@ -131,7 +131,7 @@ async def delete_tool(context: ContextDep, tool_id: str) -> Object:
 
 async def _check_address(guard: SsrfGuard, url: str) -> None:
     try:
-        await guard.resolve_address(url)
+        await guard.route(url)
     except RetinueError as error:
         raise invalid_value("url", str(error)) from error
 

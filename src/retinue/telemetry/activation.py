@@ -4,28 +4,65 @@ from __future__ import annotations
 
 import atexit
 import os
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from ..core.events import Event
 from ..core.run_context import current_run, enter_run_context
 from ..errors import RetinueError, UsageError
-from .conventions import read_version
+from .span_content import SpanTexts
+from .spans import RunSpans, SpanRecord, Traced, place_of
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
-
-    from .otlp_exporter import Exporter
-    from .recorder import LiveSpans, Recorder
+    from .environment import Sampler
+    from .export import SpanQueue
 
 _PATIENCE = 2.0  # seconds that a process waits at its end
+_REMEMBERED = 10_000  # runs
 MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
 _ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
-_active: list[Recorder] = []
 _NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
 _DEPTH = 5
+
+
+class Recorder:
+    """Makes the spans of runs, which `queue` sends. With `content`, they have the texts of people, models and tools."""
+
+    def __init__(self, queue: SpanQueue, sampler: Sampler, *, content: bool) -> None:
+        self.queue = queue
+        self._sampler = sampler
+        self._content = content
+        self._exported: OrderedDict[str, int] = OrderedDict()
+
+    def decide_recording(self, traced: Traced) -> Traced:
+        """Return the place of a run, with the decision whether its trace is recorded."""
+        return traced._replace(parent=traced.parent._replace(sampled=self._sampler(traced.parent)))
+
+    def make_spans(
+        self, traced: Traced, provider: str = "", emit: Callable[[SpanRecord], None] | None = None
+    ) -> RunSpans | None:
+        """Return what folds the events of a run into spans; `None` if its trace is not recorded. `provider` is that of
+        its model."""
+        if not traced.parent.sampled:
+            return None
+        return RunSpans(traced, emit or self.queue.put, provider, SpanTexts() if self._content else None)
+
+    def find_last_exported(self, run: str) -> int:
+        """Return the number of the last event of a stored run of which this process has made spans."""
+        return self._exported.get(run, 0)
+
+    def has_exported(self, run: str, number: int) -> None:
+        """Note that this process has made the spans of a stored run up to the event of this number."""
+        self._exported[run] = number
+        self._exported.move_to_end(run)
+        if len(self._exported) > _REMEMBERED:
+            self._exported.popitem(last=False)
+
+
+_active: list[Recorder] = []
 
 
 def enable(
@@ -53,18 +90,27 @@ def enable(
     if provided and endpoint:
         raise UsageError("enable: give an endpoint, or the app's providers, and not both")
     try:
-        if provided:
-            from .sdk_export import SdkExporter
-
-            new = _make_recorder(lambda: SdkExporter(tracer_provider, meter_provider), capture_content)
-        else:
-            usual = "" if any(map(os.environ.get, _ENDPOINTS)) else "http://localhost:4318"
-            new = _make_recorder(lambda: _make_otlp_exporter(os.environ, endpoint or usual), capture_content)
+        from .environment import Pace, read_endpoint, read_sampler, should_record_content
+        from .export import OtlpExporter, SdkExporter, SpanQueue
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise UsageError(MISSING) from error
-    _switch_recorder(new)
+    env = os.environ
+    content = should_record_content(env) if capture_content is None else capture_content
+    sampler, pace = read_sampler(env), Pace.of(env)
+    exporter: SdkExporter | OtlpExporter
+    if provided:
+        exporter = SdkExporter(tracer_provider, meter_provider)
+    else:
+        base = endpoint or ("" if any(map(env.get, _ENDPOINTS)) else "http://localhost:4318")
+        exporter = OtlpExporter(read_endpoint(env, "TRACES", base), read_endpoint(env, "METRICS", base))
+    before = set_recorder(Recorder(SpanQueue(exporter, pace), sampler, content=content))
+    if before is None:
+        atexit.unregister(disable)
+        atexit.register(disable)
+    else:
+        before.queue.close(_PATIENCE)
 
 
 def enable_from_environment(report: Callable[[str], None]) -> None:
@@ -91,42 +137,6 @@ def flush(seconds: float = 10.0) -> bool:
     return here is None or here.queue.flush(seconds)
 
 
-def _switch_recorder(new: Recorder) -> None:
-    before = set_recorder(new)
-    if before is None:
-        atexit.unregister(disable)
-        atexit.register(disable)
-    else:
-        before.queue.close(_PATIENCE)
-
-
-def _make_recorder(exporter: Callable[[], Exporter], content: bool | None) -> Recorder:
-    from .environment import Pace, read_sampler, should_record_content
-    from .recorder import Recorder
-    from .span_queue import SpanQueue
-
-    wanted = should_record_content(os.environ) if content is None else content
-    sampler, pace = read_sampler(os.environ), Pace.of(os.environ)
-    return Recorder(SpanQueue(exporter(), pace), sampler, content=wanted)
-
-
-def _make_otlp_exporter(env: Mapping[str, str], base: str) -> Exporter:
-    from .environment import read_endpoint
-    from .otlp_exporter import OtlpExporter
-
-    return OtlpExporter(read_endpoint(env, "TRACES", base), read_endpoint(env, "METRICS", base), _describe_process())
-
-
-def _describe_process() -> Resource:
-    """Return the attributes of this process, as the environment extends them."""
-    from opentelemetry.sdk.resources import Resource
-
-    found = dict(Resource.create({"service.instance.id": str(uuid.uuid4())}).attributes)
-    if str(found.get("service.name", "unknown_service")).startswith("unknown_service"):
-        found |= {"service.name": "retinue", "service.version": read_version()}
-    return Resource(found)
-
-
 # ── what runs ask for ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -142,17 +152,18 @@ def set_recorder(new: Recorder | None) -> Recorder | None:
     return before
 
 
-def make_live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool) -> LiveSpans | None:
+def make_live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool) -> RunSpans | None:
     """Return what records a run of the library that begins now, as a `member`'s or for itself; `None` if telemetry is
-    off. `begun` is the log that it continues."""
-    if not _active:
+    off. `begun` is the log that it continues, whose spans were sent when it was written."""
+    here = find_recorder()
+    if here is None:
         return None
-    from .recorder import place_of
-
-    traced = _active[0].decide_recording(place_of(key, member=member, part=len(begun)))
+    traced = here.decide_recording(place_of(key, member=member, part=len(begun)))
     enter_run_context(replace(current_run(), trace=traced.span))
-    spans = _active[0].make_spans(traced, name_provider(model))
-    return None if spans is None else _active[0].make_live_spans(spans, begun)
+    spans, now = here.make_spans(traced, name_provider(model)), time_ns()
+    if spans is not None and begun:
+        spans.replay(((now, event) for event in begun), ())
+    return spans
 
 
 def name_provider(model: object) -> str:

@@ -9,13 +9,17 @@ from typing import Any
 from .._internal.redaction import redact
 from ..core.events import Asked, Event, Finished, Observed, Replied, Started, Stopped
 from ..core.values import CUT_SHORT, AgentAction, Message
-from . import conventions as names
-from .span_record import Content
 
 MOST = 4_000  # characters of one text
 _WHOLE = 32_000  # characters of an attribute
 _MESSAGES = 40  # of a prompt: its first, and its last
-Part = Mapping[str, Any]
+Texts = dict[str, object]  # by attribute
+
+
+class Messages(tuple[Message, ...]):
+    """Messages of a prompt, which are only looked at when they are exported."""
+
+    __slots__ = ()
 
 
 class SpanTexts:
@@ -35,53 +39,38 @@ class SpanTexts:
                 self._prompt = prompt
                 self._prompts.setdefault(prompt, []).extend(messages)
 
-    def list_chat_texts(self, event: Replied) -> Content:
+    def list_chat_texts(self, event: Replied) -> Texts:
         """Return those of a request to the model."""
-        asked, reply = self._prompts.get(self._prompt, []), event.reply
-        said = Message("assistant", reply.text, calls=reply.calls)
-        answer = {**_encode_message(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
+        reply = event.reply
+        answer = _encode_message(Message("assistant", reply.text, calls=reply.calls))
+        answer["finish_reason"] = "tool_call" if reply.calls else reply.finish
         if reply.reasoning:
             answer["parts"].insert(0, {"type": "reasoning", "content": _shorten(reply.reasoning)})
-        return Content({names.INPUT_MESSAGES: Messages(tuple(asked)), names.OUTPUT_MESSAGES: [answer]})
+        asked = Messages(self._prompts.get(self._prompt, ()))
+        return {"gen_ai.input.messages": asked, "gen_ai.output.messages": [answer]}
 
-    def list_call_texts(self, action: AgentAction, event: Observed | None) -> Content:
+    def list_call_texts(self, action: AgentAction, event: Observed | None) -> Texts:
         """Return those of a call."""
-        values: dict[str, object] = {names.ARGUMENTS: action.tool_input}
-        return Content(values if event is None else values | {names.RESULT: event.observation.text})
+        values: Texts = {"gen_ai.tool.call.arguments": action.tool_input}
+        return values if event is None else values | {"gen_ai.tool.call.result": event.observation.text}
 
-    def list_run_texts(self, event: Finished | Stopped) -> Content:
+    def list_run_texts(self, event: Finished | Stopped) -> Texts:
         """Return those of the run."""
-        values: dict[str, object] = {}
+        values: Texts = {}
         if (started := self._started) is not None:
-            asked = (*started.history, Message("user", started.question))
-            values[names.INPUT_MESSAGES] = Messages(asked)
+            values["gen_ai.input.messages"] = Messages((*started.history, Message("user", started.question)))
             if started.instructions:
-                values[names.INSTRUCTIONS] = [_encode_text(started.instructions)]
+                values["gen_ai.system_instructions"] = [_encode_text(started.instructions)]
         if event.answer:
             reason = event.reason if isinstance(event, Stopped) else None
             cut = next((finish for finish, one in CUT_SHORT.items() if one is reason), "stop")
-            answer = {**_encode_message(Message("assistant", event.answer)), "finish_reason": cut}
-            values[names.OUTPUT_MESSAGES] = [answer]
-        return Content(values)
-
-
-class Messages(tuple[Message, ...]):
-    """Messages of a prompt, which are only looked at when they are exported."""
-
-    __slots__ = ()
-
-    def list_shown(self) -> list[Part]:
-        """Return them; of a long prompt, the first and the last."""
-        if len(self) <= _MESSAGES:
-            return [_encode_message(one) for one in self]
-        left_out = f"({len(self) - _MESSAGES} messages are left out)"
-        return [_encode_message(self[0]), {"role": "system", "parts": [_encode_text(left_out)]}] + [
-            _encode_message(one) for one in self[1 - _MESSAGES :]
-        ]
+            answer = _encode_message(Message("assistant", event.answer))
+            values["gen_ai.output.messages"] = [answer | {"finish_reason": cut}]
+        return values
 
 
 def _encode_message(message: Message) -> dict[str, Any]:
-    parts: list[Part] = []
+    parts: list[Mapping[str, Any]] = []
     if message.role == "tool":
         parts.append({"type": "tool_call_response", "id": message.call_id, "response": _shorten(message.content)})
     elif message.content:
@@ -94,7 +83,7 @@ def _encode_message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": parts}
 
 
-def _encode_text(text: str) -> Part:
+def _encode_text(text: str) -> dict[str, str]:
     return {"type": "text", "content": _shorten(text)}
 
 
@@ -113,10 +102,17 @@ def _shorten_values(value: Any) -> Any:
 
 
 def write_value(value: object) -> str:
-    """Return the value of an attribute as text: texts as they are, everything else as JSON; without secrets."""
+    """Return the value of an attribute as text: texts as they are, everything else as JSON; without secrets. Of a long
+    prompt, it has the first and the last messages."""
     if isinstance(value, str):
         return _shorten(value)
-    shown: Any = value.list_shown() if isinstance(value, Messages) else _shorten_values(value)
+    if isinstance(value, Messages):
+        shown: Any = [_encode_message(one) for one in (value[:1] + value[1:][1 - _MESSAGES :])]
+        if len(value) > _MESSAGES:
+            left_out = f"({len(value) - _MESSAGES} messages are left out)"
+            shown.insert(1, {"role": "system", "parts": [_encode_text(left_out)]})
+    else:
+        shown = _shorten_values(value)
     while len(text := json.dumps(shown, ensure_ascii=False, default=str)) > _WHOLE:
         if not isinstance(shown, list) or len(shown) < 2:
             return f"{text[:_WHOLE]} …"

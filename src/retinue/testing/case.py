@@ -1,4 +1,4 @@
-"""A case of a conformance suite: a clause of a contract, and the check for it."""
+"""A case of a conformance suite, which is a clause of a contract and the check for it, and what checks are made of."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ class Case(Generic[S]):
         Raises `UsageError` if a loop is already running.
         """
         __tracebackhide__ = True  # makes pytest show where the subject failed
-        if _is_in_a_loop():
-            raise UsageError("an event loop is already running; use `await case.run_async(subject)`")
-        asyncio.run(self.run_async(subject, timeout=timeout))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run_async(subject, timeout=timeout))
+        raise UsageError("an event loop is already running; use `await case.run_async(subject)`")
 
     async def run_async(self, subject: S, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 -- says what it waited for
-        """Check that `subject` satisfies this clause.
-
-        Args:
-            subject: The object under test, and the inputs for it.
-            timeout: In seconds; a slower check fails.
+        """Check that `subject` satisfies this clause, within `timeout` seconds.
 
         Raises `AssertionError`, which names the clause and the violation, and `unittest.SkipTest` (which pytest reports
         as a skipped test) if the subject lacks the ability or the inputs that the check needs.
@@ -57,25 +55,14 @@ class Case(Generic[S]):
                 await await_contained(self.check(subject))
         except unittest.SkipTest:
             raise
-        except AssertionError as error:
-            raise self._make_error(str(error) or "an assertion failed") from error
         except Exception as error:
-            late = isinstance(error, TimeoutError) and limit.expired()
-            problem = (
-                f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {describe_error(error)}"
-            )
-            raise self._make_error(problem) from error
-
-    def _make_error(self, problem: str) -> AssertionError:
-        return AssertionError(f"{self.contract}: {self.name}: {problem}")
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+            if isinstance(error, AssertionError):
+                problem = str(error) or "an assertion failed"
+            elif isinstance(error, TimeoutError) and limit.expired():
+                problem = f"this took longer than {timeout:g} seconds"
+            else:
+                problem = f"unexpectedly raised {describe_error(error)}"
+            raise AssertionError(f"{self.contract}: {self.name}: {problem}") from error
 
 
 def make_case(contract: str, check: Check[S]) -> Case[S]:
@@ -90,6 +77,22 @@ def collect_cases(contract: str, module: Mapping[str, Any]) -> tuple[Case[Any], 
     return tuple(make_case(contract, check) for check in checks if check.__module__ == module["__name__"])
 
 
+# ── what checks are made of ──────────────────────────────────────────────────────────────────────
+
+
+def skip(reason: str) -> NoReturn:
+    """End a check that does not apply. Raises `unittest.SkipTest`."""
+    raise unittest.SkipTest(reason)
+
+
+def need(subject: object, name: str) -> Any:
+    """Return what the subject has under this name; skip the check if that is nothing."""
+    value = getattr(subject, name)
+    if not value:
+        skip(f"{type(subject).__name__}.{name} is {'false' if value is False else 'not given'}")
+    return value
+
+
 def require(held: object, problem: str) -> None:
     """Raise `AssertionError` with `problem` unless it `held`; unlike `assert`, also under `python -O`."""
     if not held:
@@ -102,19 +105,31 @@ def require_same(one: object, other: object, problem: str) -> None:
         texts = repr(one), repr(other)
         same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
         begin = max(0, same - 40)
-        raise AssertionError(f"{problem}: {' / '.join(_cut(text, begin) for text in texts)}")
-
-
-def _cut(text: str, begin: int) -> str:
-    return f"{'… ' * (begin > 0)}{text[begin : begin + 120]}{' …' * (begin + 120 < len(text))}"
-
-
-def skip(reason: str) -> NoReturn:
-    """End a check that does not apply. Raises `unittest.SkipTest`."""
-    raise unittest.SkipTest(reason)
+        parts = [f"{'… ' * (begin > 0)}{text[begin:][:120]}{' …' * (begin + 120 < len(text))}" for text in texts]
+        raise AssertionError(f"{problem}: {' / '.join(parts)}")
 
 
 def format_value(value: object, most: int = 200) -> str:
     """Return the `repr` of `value` for an error message, truncated to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+async def call_in_several_loops(call: Callable[[], Any]) -> None:
+    """Await what `call` returns in two event loops of their own, and then in this one."""
+    for _ in range(2):
+        await asyncio.to_thread(lambda: asyncio.run(call()))
+    await call()
+
+
+async def require_cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task. Raises `AssertionError` unless that ends it."""
+    task.cancel()
+    await asyncio.wait({task})
+    require(task.cancelled(), f"it was cancelled and ended otherwise: {format_value(task)}")
+
+
+def require_no_new_tasks(before: set[asyncio.Task[Any]], problem: str) -> None:
+    """Raise `AssertionError` if there are other tasks now than `before`."""
+    left = asyncio.all_tasks() - before
+    require(not left, f"{problem}: {', '.join(format_value(task.get_coro()) for task in left)}")

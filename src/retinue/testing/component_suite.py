@@ -20,7 +20,7 @@ from ..core.tools.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..models import PromptModel
 from ..pipelines import Pipeline
-from .case import Case, collect_cases, format_value, require, require_same, skip
+from .case import Case, call_in_several_loops, collect_cases, format_value, need, require, require_same, skip
 
 Values = Mapping[str, Any]
 
@@ -55,30 +55,22 @@ def component_cases() -> tuple[Case[ComponentSubject], ...]:
     return collect_cases("component", globals())
 
 
-def _copy_values(values: Values) -> dict[str, Any]:
-    return copy.deepcopy(dict(values))
-
-
-def _require_repeatable(subject: ComponentSubject) -> None:
-    if not subject.repeatable:
-        skip("ComponentSubject.repeatable is false")
+async def _run(declared: DeclaredComponent | Pipeline, values: Values) -> Any:
+    return await declared.run_async(**copy.deepcopy(dict(values)))
 
 
 async def _run_alone(subject: ComponentSubject) -> list[Any]:
     """Return the outcome of each of the inputs, run one after the other."""
-    return [await subject.component().run_async(**_copy_values(values)) for values in subject.inputs]
+    return [await _run(subject.component(), values) for values in subject.inputs]
 
 
 async def _find_refusal(subject: ComponentSubject, values: Values) -> str:
     """Return the message of the `UsageError` that these values raise."""
     try:
-        found = await subject.component().run_async(**values)
+        found = await _run(subject.component(), values)
     except UsageError as error:
         return str(error)
     raise AssertionError(f"given {format_value(values)}, want a UsageError; it gave {format_value(found)}")
-
-
-# ── what it takes and gives ──────────────────────────────────────────────────────────────────────
 
 
 async def its_inputs_are_its_parameters(subject: ComponentSubject) -> None:
@@ -120,7 +112,7 @@ async def an_unknown_input_is_named(subject: ComponentSubject) -> None:
     """An unknown input is refused with its name."""
     if subject.component().takes_all:
         skip("it takes whatever it is given")
-    said = await _find_refusal(subject, {**_copy_values(subject.inputs[0]), "no_such_input": 1})
+    said = await _find_refusal(subject, {**subject.inputs[0], "no_such_input": 1})
     require("'no_such_input'" in said, f"given no_such_input it says {said!r}; want the name in it")
 
 
@@ -128,34 +120,28 @@ async def an_input_of_a_wrong_type_is_named(subject: ComponentSubject) -> None:
     """An input that does not match its type hint is refused with its name."""
     for name, declared in subject.component().inputs.items():
         if describe_mismatch(wrong := object(), declared.kind):
-            said = await _find_refusal(subject, {**_copy_values(subject.inputs[0]), name: wrong})
+            said = await _find_refusal(subject, {**subject.inputs[0], name: wrong})
             require(repr(name) in said, f"of a wrong {name!r} it says {said!r}; want the name in it")
 
 
 async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
     """A run does not modify its inputs, which other nodes may share."""
     for values in subject.inputs:
-        given = _copy_values(values)
+        given = copy.deepcopy(dict(values))
         await subject.component().run_async(**given)
         require_same(dict(values), given, "the inputs before and after")
 
 
-# ── running ──────────────────────────────────────────────────────────────────────────────────────
-
-
 async def blocking_and_awaited_are_the_same(subject: ComponentSubject) -> None:
     """If it has both `run` and `run_async`, they return the same."""
-    _require_repeatable(subject)
+    need(subject, "repeatable")
     something = subject.make()
     for values, awaited in zip(subject.inputs, await _run_alone(subject), strict=True):
-        require_same(
-            awaited,
-            await asyncio.to_thread(_run_blocking_variant, something, _copy_values(values)),
-            "awaited, and blocking",
-        )
+        blocking = await asyncio.to_thread(_run_blocking, something, copy.deepcopy(dict(values)))
+        require_same(awaited, blocking, "awaited, and blocking")
 
 
-def _run_blocking_variant(something: Any, values: dict[str, Any]) -> Any:
+def _run_blocking(something: Any, values: dict[str, Any]) -> Any:
     """Return the result of its own `run`, if it has one, interpreted as its component does."""
     declared = component(something)
     if isinstance(something, DeclaredComponent) or getattr(something, "run", None) is None:
@@ -167,67 +153,53 @@ def _run_blocking_variant(something: Any, values: dict[str, Any]) -> Any:
 async def any_event_loop_will_do(subject: ComponentSubject) -> None:
     """A component may be run from different event loops in turn, as scripts and servers do."""
     declared = subject.component()
-    for _ in range(2):
-        await asyncio.to_thread(lambda: asyncio.run(_run_once(declared, subject.inputs[0])))
-    await _run_once(declared, subject.inputs[0])
-
-
-async def _run_once(declared: DeclaredComponent, values: Values) -> Any:
-    return await declared.run_async(**_copy_values(values))
+    await call_in_several_loops(lambda: _run(declared, subject.inputs[0]))
 
 
 async def a_batch_keeps_its_order(subject: ComponentSubject) -> None:
     """The results of a batch are in the order of its inputs."""
-    _require_repeatable(subject)
-    batch = [_copy_values(values) for values in subject.inputs] * 3
-    require_same(
-        await _run_alone(subject) * 3, await subject.component().run_batch_async(batch), "alone, and as a batch"
-    )
+    need(subject, "repeatable")
+    batch = [copy.deepcopy(dict(values)) for values in subject.inputs] * 3
+    found = await subject.component().run_batch_async(batch)
+    require_same(await _run_alone(subject) * 3, found, "alone, and as a batch")
 
 
 async def runs_side_by_side_are_independent(subject: ComponentSubject) -> None:
     """A component may be run many times at once; it is stateless."""
-    _require_repeatable(subject)
+    need(subject, "repeatable")
     declared = subject.component()
-    runs = [_run_once(declared, values) for values in subject.inputs for _ in range(3)]
+    runs = [_run(declared, values) for values in subject.inputs for _ in range(3)]
     alone = [found for found in await _run_alone(subject) for _ in range(3)]
     require_same(alone, list(await asyncio.gather(*runs)), "alone, and at once")
 
 
 async def a_copy_gives_the_same(subject: ComponentSubject) -> None:
     """A copy (`copy.copy`) is a component that returns the same."""
-    _require_repeatable(subject)
+    need(subject, "repeatable")
     copied = component(copy.copy(subject.make()))
-    require_same(
-        await _run_alone(subject), [await _run_once(copied, one) for one in subject.inputs], "it, and its copy"
-    )
+    require_same(await _run_alone(subject), [await _run(copied, one) for one in subject.inputs], "it, and its copy")
 
 
-# ── in pipelines and files ───────────────────────────────────────────────────────────────────────
-
-
-def _make_pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
+async def _run_in_pipeline(subject: ComponentSubject, values: Values) -> Any:
     pipeline = Pipeline(inputs=list(values))
     pipeline.add_node(subject.make(), "Node", ["Query"])
-    return pipeline
+    return await _run(pipeline, values)
 
 
 async def a_pipeline_may_be_made_of_it(subject: ComponentSubject) -> None:
     """As the node of a pipeline it returns the same as alone."""
-    _require_repeatable(subject)
+    need(subject, "repeatable")
     for values, alone in zip(subject.inputs, await _run_alone(subject), strict=True):
-        found = await _make_pipeline(subject, values).run_async(**_copy_values(values))
+        found = await _run_in_pipeline(subject, values)
         outputs = alone[0] if isinstance(alone, tuple) else alone
         require_same(outputs, {name: found.get(name) for name in outputs}, "alone, and in a pipeline")
 
 
 async def what_it_raises_names_its_node(subject: ComponentSubject) -> None:
     """An error in a pipeline is a `NodeFailed` with the name of the node, and with the original error as its cause."""
-    if not subject.failing:
-        skip("ComponentSubject.failing is not given")
-    for values in subject.failing:
+    for values in need(subject, "failing"):
         try:
-            found = await _make_pipeline(subject, values).run_async(**_copy_values(values))
+            found = await _run_in_pipeline(subject, values)
         except NodeFailed as error:
             require(error.node == "Node" and error.__cause__ is not None, f"it says {error!r} of the node 'Node'")
         else:
@@ -242,12 +214,12 @@ async def a_file_can_say_it(subject: ComponentSubject) -> None:
     first, second, read = _write_and_read(something)
     require_same(first, second, "as it was written, and is written again")
     if subject.repeatable:
-        found = [await _run_once(component(read), one) for one in subject.inputs]
+        found = [await _run(component(read), one) for one in subject.inputs]
         require_same(await _run_alone(subject), found, "as it was, and as it is read")
 
 
 def _write_and_read(something: Any) -> tuple[str, str, Any]:
-    """Return its file, the file of the object read back, and that object: an agent's tool."""
+    """Return its file, as an agent's tool, the file of what is read back, and that."""
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder, "a.yml"), Path(folder, "b.yml")
         Agent(PromptModel(script=["said"]), [Tool("it", something, "It")]).save_to_yaml(first)
@@ -258,11 +230,10 @@ def _write_and_read(something: Any) -> tuple[str, str, Any]:
 
 async def a_secret_is_not_shown(subject: ComponentSubject) -> None:
     """Neither the `repr` of a component nor an error that it raises contains its key."""
-    if not subject.secret:
-        skip("ComponentSubject.secret is not given")
-    require(subject.secret not in repr(subject.make()), "its repr has the key in it")
+    secret = need(subject, "secret")
+    require(secret not in repr(subject.make()), "its repr has the key in it")
     for values in subject.failing:
         try:
-            await subject.component().run_async(**_copy_values(values))
+            await _run(subject.component(), values)
         except Exception as error:
-            require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")
+            require(secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")

@@ -17,10 +17,23 @@ from ..core.schema.patterns import Constraint, choice, print_regex
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
-from .case import Case, collect_cases, format_value, require, require_same, skip
+from .case import (
+    Case,
+    call_in_several_loops,
+    collect_cases,
+    format_value,
+    need,
+    require,
+    require_cancelled,
+    require_no_new_tasks,
+    require_same,
+    skip,
+)
 
 Make = Callable[[], Model]
 Chunk = Delta | Retry | Reply
+_SIDE_BY_SIDE = 8
+_LOOKS = 100  # for connections that are closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +42,7 @@ class ModelSubject:
 
     Args:
         make: Returns a new model, whose engine answers any prompt with a text of at least two words. A real engine
-            does;
-            a stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
+            does; a stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
         calls: Returns a new model, whose engine calls a tool that it is offered and must use.
         refused: Returns a new model, all of whose requests the engine refuses, e.g. for a wrong key.
         flaky: Returns a new model, whose engine has one transient failure (503, a broken connection), and then answers.
@@ -77,29 +89,19 @@ def _require_reply(seen: Sequence[Chunk]) -> Reply:
     last = seen[-1] if seen else None
     require(isinstance(last, Reply), f"want a Reply as the last item, not {format_value(last)}")
     assert isinstance(last, Reply)
-    text = _join_pieces(seen)
-    require(
-        text is None or text == last.text,
-        f"the pieces make {format_value(text)}, the reply is {format_value(last.text)}",
-    )
+    after = max((at for at, chunk in enumerate(seen, 1) if isinstance(chunk, Retry)), default=0)
+    pieces = [chunk.text for chunk in seen[after:] if isinstance(chunk, Delta)]
+    text = "".join(pieces) if pieces else last.text  # it need not stream
+    require(text == last.text, f"the pieces make {format_value(text)}, the reply is {format_value(last.text)}")
     return last
 
 
-def _join_pieces(seen: Sequence[Chunk]) -> str | None:
-    """Return the final text that a reader of the stream sees; `None` if nothing was streamed."""
-    after = max((at for at, chunk in enumerate(seen, 1) if isinstance(chunk, Retry)), default=0)
-    pieces = [chunk.text for chunk in seen[after:] if isinstance(chunk, Delta)]
-    return "".join(pieces) if pieces else None
+def _add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
 
 
-def _make_tool() -> Tool:
-    """Return a tool to offer."""
-
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        return a + b
-
-    return Tool("add", add, effects="read")
+ADD = Tool("add", _add, effects="read")
 
 
 def _make_conversation() -> Prompt:
@@ -111,9 +113,6 @@ def _make_conversation() -> Prompt:
         Message("tool", "3", call_id="call_1_0", tool="add"),
         Message("tool", "7", call_id="call_1_1", tool="add"),
     )
-
-
-# ── giving up ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _leave_after_a_piece(model: Model, request: Ask) -> None:
@@ -134,7 +133,7 @@ async def _cancel_after_a_piece(model: Model, request: Ask) -> None:
 
     task = asyncio.ensure_future(read())
     await begun.wait()
-    await _cancel(task)
+    await require_cancelled(task)
 
 
 async def _cancel_at_once(model: Model, request: Ask) -> None:
@@ -142,17 +141,7 @@ async def _cancel_at_once(model: Model, request: Ask) -> None:
     task = asyncio.ensure_future(_read_chunks(model, request))
     await asyncio.sleep(0)  # it has started, and waits for its engine
     if not task.done():
-        await _cancel(task)
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    require(task.cancelled(), f"it was cancelled and ended otherwise: {format_value(task)}")
-
-
-_SIDE_BY_SIDE = 8
-_LOOKS = 100
+        await require_cancelled(task)
 
 
 def model_cases() -> tuple[Case[ModelSubject], ...]:
@@ -160,18 +149,13 @@ def model_cases() -> tuple[Case[ModelSubject], ...]:
     return collect_cases("model", globals())
 
 
-# ── replies ──────────────────────────────────────────────────────────────────────────────────────
-
-
 async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
     """`reply` yields deltas (`Delta`) and retries (`Retry`), and finally one complete `Reply`."""
     seen = await _read_chunks(subject.make(), subject.ask())
     require(seen, "nothing was yielded; want a Reply")
     for at, chunk in enumerate(seen):
-        require(
-            isinstance(chunk, Delta | Retry | Reply),
-            f"item {at} is {format_value(chunk)}; want a Delta, Retry or Reply",
-        )
+        known = isinstance(chunk, Delta | Retry | Reply)
+        require(known, f"item {at} is {format_value(chunk)}; want a Delta, Retry or Reply")
         require(isinstance(chunk, Reply) == (at == len(seen) - 1), f"item {at} of {len(seen)} is {format_value(chunk)}")
     reply = seen[-1]
     assert isinstance(reply, Reply)
@@ -188,9 +172,8 @@ async def stop_words_are_honoured(subject: ModelSubject) -> None:
     """A reply ends before any of the stop words, and no delta shows one, whether or not the engine supports them."""
     model = subject.make()
     words = (await _read_reply(model, subject.ask())).text.split()
-    require(
-        len(words) > 1, f"without stop words the reply is {format_value(words)}; want at least two words to stop at one"
-    )
+    enough = len(words) > 1
+    require(enough, f"without stop words the reply is {format_value(words)}; want at least two words to stop at one")
     for stop in ((words[-1],), ("\nNo such line:", words[1])):
         reply = await _read_reply(model, subject.ask(stop=stop))
         found = [word for word in stop if word in reply.text]
@@ -213,7 +196,7 @@ async def usage_is_counted(subject: ModelSubject) -> None:
 
 async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
     """A request is not modified: neither its messages, nor the inputs of their calls, nor the options."""
-    request = subject.ask(_make_conversation(), tools=(_make_tool(),), tool_choice="none", options={"temperature": 0.0})
+    request = subject.ask(_make_conversation(), tools=(ADD,), tool_choice="none", options={"temperature": 0.0})
     asked = [*request.prompt.messages, request.options, request.tools[0].signature.parameters]
     before = copy.deepcopy(asked)
     await _read_chunks(subject.make(), request)
@@ -224,10 +207,7 @@ async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
     """A conversation may have a system message, several calls in one turn with their results, and any text."""
     odd = _make_conversation().add(Message("assistant", "3 and 7."), Message("user", "Say it again: é 🙂 \ud800 \x00"))
     for prompt in (_make_conversation(), odd):
-        await _read_reply(subject.make(), subject.ask(prompt, tools=(_make_tool(),), tool_choice="none"))
-
-
-# ── several asks ─────────────────────────────────────────────────────────────────────────────────
+        await _read_reply(subject.make(), subject.ask(prompt, tools=(ADD,), tool_choice="none"))
 
 
 async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
@@ -237,22 +217,19 @@ async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
     stops = [(word,) for word in dict.fromkeys(words)][:_SIDE_BY_SIDE]
     asks = [subject.ask(stop=stop) for stop in (*stops, *[()] * (_SIDE_BY_SIDE - len(stops)))]
     for request, reply in zip(asks, await asyncio.gather(*(_read_reply(model, one) for one in asks)), strict=True):
-        require(
-            not any(stop in reply.text for stop in request.stop), f"{request.stop} is in {format_value(reply.text)}"
-        )
+        found = any(stop in reply.text for stop in request.stop)
+        require(not found, f"{request.stop} is in {format_value(reply.text)}")
         require(request.stop or reply.text, "a reply to which nobody gave a stop word is empty")
 
 
 async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
     """A request that is cancelled, or whose reader leaves, ends at once: no task and no connection remains, and the
-    next request is answered.
-    """
+    next request is answered."""
     model, before = subject.make(), asyncio.all_tasks()
     await _read_reply(model, subject.ask())
     for give_up in (_leave_after_a_piece, _cancel_after_a_piece, _cancel_at_once):
         await give_up(model, subject.ask("Count from one to one thousand, in words."))
-        left = asyncio.all_tasks() - before
-        require(not left, f"tasks are left: {', '.join(task.get_name() for task in left)}")
+        require_no_new_tasks(before, "tasks are left")
     for _ in range(_LOOKS):  # the engine notices a little later
         if subject.connections is None or subject.connections() <= 1:
             break
@@ -265,12 +242,7 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
 async def any_event_loop_will_do(subject: ModelSubject) -> None:
     """A model may be asked from different event loops in turn, as scripts and servers do."""
     model = subject.make()
-    for _ in range(2):
-        await asyncio.to_thread(lambda: asyncio.run(_read_reply(model, subject.ask())))
-    await _read_reply(model, subject.ask())
-
-
-# ── what it can do ───────────────────────────────────────────────────────────────────────────────
+    await call_in_several_loops(lambda: _read_reply(model, subject.ask()))
 
 
 async def abilities_are_told(subject: ModelSubject) -> None:
@@ -299,11 +271,9 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
 
 async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
     """A native call names a tool that was offered, has its values by name as a dict, and has a unique id."""
-    if subject.calls is None:
-        skip("ModelSubject.calls is not given")
-    reply = await _read_reply(
-        subject.calls(), subject.ask("What is 19 + 23?", tools=(_make_tool(),), tool_choice="required")
-    )
+    model = need(subject, "calls")()
+    request = subject.ask("What is 19 + 23?", tools=(ADD,), tool_choice="required")
+    reply = await _read_reply(model, request)
     require(reply.calls, f"it must call a tool, and says {format_value(reply.text)}")
     for call in reply.calls:
         require(call.tool == "add", f"it was offered add, and calls {call.tool!r}")
@@ -312,35 +282,30 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
     require(all(ids) and len(set(ids)) == len(ids), f"the calls' ids are {ids}; want one for each, all different")
 
 
-# ── failures ─────────────────────────────────────────────────────────────────────────────────────
-
-
 async def _read_failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[Retry]]:
     """Return the error that a request raises, and the retries before it."""
-    make = getattr(subject, what)
-    if make is None:
-        skip(f"ModelSubject.{what} is not given")
     seen: list[Chunk] = []
     try:
-        async with aclosing(make().reply(subject.ask())) as chunks:
+        async with aclosing(need(subject, what)().reply(subject.ask())) as chunks:
             async for chunk in chunks:
                 seen.append(chunk)  # noqa: PERF401 -- those before the error count
     except ModelError as error:
         require(str(error), f"a {type(error).__name__} without a message")
-        return error, [one for one in seen if isinstance(one, Retry)]
+        return error, _find_retries(seen)
     raise AssertionError(f"want a ModelError, it replied: {format_value(seen[-1:])}")
+
+
+def _find_retries(seen: Sequence[Chunk]) -> list[Retry]:
+    retries = [one for one in seen if isinstance(one, Retry)]
+    told = all(one.problem and one.seconds >= 0 for one in retries)
+    require(told, f"want a problem and seconds: {format_value(retries)}")
+    return retries
 
 
 async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
     """After a transient failure the engine is asked again. A `Retry` announces it and voids what was streamed."""
-    if subject.flaky is None:
-        skip("ModelSubject.flaky is not given")
-    seen = await _read_chunks(subject.flaky(), subject.ask())
-    retries = [one for one in seen if isinstance(one, Retry)]
-    require(retries, "it was asked again without a Retry")
-    require(
-        all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {format_value(retries)}"
-    )
+    seen = await _read_chunks(need(subject, "flaky")(), subject.ask())
+    require(_find_retries(seen), "it was asked again without a Retry")
     _require_reply(seen)
 
 
@@ -353,14 +318,11 @@ async def a_refusal_is_final(subject: ModelSubject) -> None:
 
 async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
     """An unreachable engine raises `ModelUnavailable`, after retries that were announced with their reason."""
-    error, retries = await _read_failure(subject, "unavailable")
+    error, _ = await _read_failure(subject, "unavailable")
     require(isinstance(error, ModelUnavailable), f"want a ModelUnavailable, not {error!r}")
     assert isinstance(error, ModelUnavailable)
     wait = error.retry_after
     require(wait is None or wait >= 0, f"retry_after is {wait!r}; want seconds, or None")
-    require(
-        all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {format_value(retries)}"
-    )
 
 
 async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None:
@@ -372,10 +334,9 @@ async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None
 
 async def a_secret_is_not_shown(subject: ModelSubject) -> None:
     """No `repr` of the model, and no error that it raises, contains its key."""
-    if not subject.secret:
-        skip("ModelSubject.secret is not given")
-    require(subject.secret not in repr(subject.make()), "repr(model) has the key in it")
+    secret = need(subject, "secret")
+    require(secret not in repr(subject.make()), "repr(model) has the key in it")
     for what in ("refused", "unavailable", "too_long"):
         if getattr(subject, what) is not None:
             error, _ = await _read_failure(subject, what)
-            require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")
+            require(secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")

@@ -18,7 +18,17 @@ from ..core.tools.tool import Tool, make_tool
 from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
-from .case import Case, collect_cases, format_value, require, require_same, skip
+from .case import (
+    Case,
+    collect_cases,
+    format_value,
+    need,
+    require,
+    require_cancelled,
+    require_no_new_tasks,
+    require_same,
+    skip,
+)
 
 _TURNS = 100  # iterations of the event loop within which a call starts
 
@@ -50,29 +60,31 @@ class ToolSubject:
 
 
 def tool_cases() -> tuple[Case[ToolSubject], ...]:
-    """Return the conformance suite of a tool, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
+    """Return a tool's conformance suite, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
     return collect_cases("tool", globals())
 
 
 async def _observe_call(tool: Tool, tool_input: ToolInput) -> Observation:
     """Return the observation of a call made as by an agent."""
-    return await Toolbox([tool]).run(AgentAction(tool.name, tool_input, id="call_1"))
+    return await Toolbox([tool]).run(AgentAction(tool.name, copy.deepcopy(tool_input), id="call_1"))
 
 
 async def _call_tool(tool: Tool, tool_input: ToolInput) -> str:
     seen = await _observe_call(tool, tool_input)
-    require(seen.outcome == "result", f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}")
+    require(seen.outcome == "result", _describe(tool_input, seen))
     return seen.text
 
 
-def _list_given(subject: ToolSubject, what: str) -> Sequence[ToolInput]:
-    given: Sequence[ToolInput] = getattr(subject, what)
-    if not given:
-        skip(f"ToolSubject.{what} is not given")
-    return given
+def _describe(tool_input: ToolInput, seen: Observation) -> str:
+    return f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}"
 
 
-# ── what a model is told of it ───────────────────────────────────────────────────────────────────
+def _make_read_tool(subject: ToolSubject) -> Tool:
+    """Return a tool whose results depend on its input alone; skip the check if it is another one."""
+    tool = subject.tool()
+    if tool.effects != "read" or tool.polls:
+        skip("its effects are not `read`, or it polls")
+    return tool
 
 
 async def it_says_what_it_is_for(subject: ToolSubject) -> None:
@@ -83,8 +95,7 @@ async def it_says_what_it_is_for(subject: ToolSubject) -> None:
 
 async def its_schema_says_what_it_takes(subject: ToolSubject) -> None:
     """The input is described by a JSON Schema of type `object`, in which each argument has a type or similar."""
-    tool = subject.tool()
-    schema = tool.signature.parameters
+    schema = subject.tool().signature.parameters
     try:
         Draft202012Validator.check_schema(dict(schema))
         json.dumps(schema)
@@ -108,13 +119,10 @@ async def its_examples_fit_its_schema(subject: ToolSubject) -> None:
             require(False, f"the input {format_value(tool_input)} in an example is not valid: {error}")
 
 
-# ── inputs ───────────────────────────────────────────────────────────────────────────────────────
-
-
 async def a_valid_input_comes_to_a_result(subject: ToolSubject) -> None:
     """A successful call returns a text."""
-    for tool_input in _list_given(subject, "valid"):
-        text = await _call_tool(subject.tool(), copy.deepcopy(tool_input))
+    for tool_input in need(subject, "valid"):
+        text = await _call_tool(subject.tool(), tool_input)
         require(isinstance(text, str), f"the result is {format_value(text)}; want a text")
 
 
@@ -122,27 +130,26 @@ async def an_input_may_be_written_as_json(subject: ToolSubject) -> None:
     """Values by name may also be one JSON text, as models write them, unless the tool takes a plain text."""
     if subject.tool().signature.text_argument is not None:
         skip("it takes just a text")
-    for tool_input in _list_given(subject, "valid"):
+    for tool_input in need(subject, "valid"):
         if isinstance(tool_input, dict):
             await _call_tool(subject.tool(), json.dumps(tool_input))
 
 
 async def the_input_is_not_changed(subject: ToolSubject) -> None:
     """A call does not modify its input, which is part of the run's log."""
-    for tool_input in _list_given(subject, "valid"):
-        given = copy.deepcopy(tool_input)
-        await _call_tool(subject.tool(), given)
+    for tool_input in need(subject, "valid"):
+        tool, given = subject.tool(), copy.deepcopy(tool_input)
+        await Toolbox([tool]).run(AgentAction(tool.name, given, id="call_1"))
         require_same(tool_input, given, "the input before and after")
 
 
 async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
     """An invalid input leads to no call; the model is told what is wrong with it."""
-    for tool_input in _list_given(subject, "invalid"):
+    for tool_input in need(subject, "invalid"):
         tool = subject.tool()
-        seen = await _observe_call(tool, copy.deepcopy(tool_input))
-        told = f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}"
-        require(seen.outcome == "invalid_input", f"{told}; want invalid_input")
-        require(tool.name in seen.text, f"{told}; want the tool's name in it")
+        seen = await _observe_call(tool, tool_input)
+        require(seen.outcome == "invalid_input", f"{_describe(tool_input, seen)}; want invalid_input")
+        require(tool.name in seen.text, f"{_describe(tool_input, seen)}; want the tool's name in it")
 
 
 async def any_input_is_an_observation(subject: ToolSubject) -> None:
@@ -150,10 +157,9 @@ async def any_input_is_an_observation(subject: ToolSubject) -> None:
     tool = subject.tool()
     for tool_input in _list_odd_inputs(tool):
         if tool.effects == "read" or _is_refused(tool, tool_input):
-            seen = await _observe_call(subject.tool(), tool_input)
-            require(
-                seen.text or seen.outcome == "result", f"{format_value(tool_input)} came to {seen.outcome}, and no word"
-            )
+            seen = await Toolbox([subject.tool()]).run(AgentAction(tool.name, tool_input, id="call_1"))
+            told = seen.text or seen.outcome == "result"
+            require(told, f"{format_value(tool_input)} came to {seen.outcome}, and no word")
 
 
 def _list_odd_inputs(tool: Tool) -> Iterator[ToolInput]:
@@ -172,110 +178,79 @@ def _is_refused(tool: Tool, tool_input: ToolInput) -> bool:
     return False
 
 
-# ── failures ─────────────────────────────────────────────────────────────────────────────────────
-
-
 async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
     """Whatever it raises is reported to the model, and the run continues to its answer."""
-    for tool_input in _list_given(subject, "failing"):
+    for tool_input in need(subject, "failing"):
         tool = subject.tool()
-        rules = [
-            {"when": "^Go on", "call": {"tool": tool.name, "input": copy.deepcopy(tool_input)}},
-            {"finish": "done"},
-        ]
-        result = await Agent(PromptModel(script=rules), [replace(tool, approval=False)], trace=False).run_async(
-            "Go on."
-        )
+        call = {"tool": tool.name, "input": copy.deepcopy(tool_input)}
+        model = PromptModel(script=[{"when": "^Go on", "call": call}, {"finish": "done"}])
+        result = await Agent(model, [replace(tool, approval=False)], trace=False).run_async("Go on.")
         ended = (result.answer, result.stop_reason) == ("done", StopReason.ANSWER)
         require(ended, f"the run ended as {result.stop_reason} {result.error}")
         seen = result.steps[0].observations[0]
         wanted = ("unknown", "failed") if tool.effects == "once" else ("failed",)
-        require(
-            seen.outcome in wanted,
-            f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}; want {wanted}",
-        )
+        require(seen.outcome in wanted, f"{_describe(tool_input, seen)}; want {wanted}")
         require(seen.text.strip(), "the model is told nothing of it")
-
-
-# ── effects ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
     """A tool with the effects `read` returns the same for the same input (otherwise it `polls`); one that is
-    `idempotent` may be called again.
-    """
+    `idempotent` may be called again."""
     tool = subject.tool()
     if tool.effects == "once":
         skip("its effects are `once`: it is not repeated")
-    for tool_input in _list_given(subject, "valid"):
-        first, second = [await _call_tool(tool, copy.deepcopy(tool_input)) for _ in range(2)]
+    for tool_input in need(subject, "valid"):
+        first, second = [await _call_tool(tool, tool_input) for _ in range(2)]
         if tool.effects == "read" and not tool.polls:
             require_same(first, second, f"the results of {format_value(tool_input)}")
 
 
 async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
     """Several calls of one reply run concurrently; each returns the same as alone."""
-    tool = subject.tool()
-    if tool.effects != "read" or tool.polls:
-        skip("its effects are not `read`, or it polls")
-    inputs = [copy.deepcopy(one) for one in _list_given(subject, "valid") for _ in range(3)]
+    tool = _make_read_tool(subject)
+    inputs = [one for one in need(subject, "valid") for _ in range(3)]
     alone = [await _call_tool(tool, one) for one in inputs]
     require_same(alone, list(await asyncio.gather(*(_call_tool(tool, one) for one in inputs))), "alone, and at once")
 
 
 async def blocking_code_may_call_it(subject: ToolSubject) -> None:
     """`tool.run` returns the same as `tool.run_async`, from a thread without an event loop."""
-    tool = subject.tool()
-    if tool.effects != "read" or tool.polls:
-        skip("its effects are not `read`, or it polls")
-    for tool_input in _list_given(subject, "valid"):
+    tool = _make_read_tool(subject)
+    for tool_input in need(subject, "valid"):
         awaited = await tool.run_async(copy.deepcopy(tool_input))
         require_same(awaited, await asyncio.to_thread(tool.run, copy.deepcopy(tool_input)), "awaited, and blocking")
 
 
-# ── time, and secrets ────────────────────────────────────────────────────────────────────────────
+def _need_hanging_input(subject: ToolSubject) -> ToolInput:
+    if subject.hanging is None:  # an empty one is one
+        skip("ToolSubject.hanging is not given")
+    return subject.hanging
 
 
 async def a_time_limit_is_kept(subject: ToolSubject) -> None:
     """A call that takes longer than `timeout` is abandoned, and the model is told."""
-    hanging = _require_hanging_input(subject)
-    before = asyncio.all_tasks()
+    hanging, before = _need_hanging_input(subject), asyncio.all_tasks()
     seen = await _observe_call(subject.tool(timeout=0.01), hanging)
     require(seen.outcome in ("timed_out", "unknown"), f"it came to {seen.outcome}: {format_value(seen.text)}")
-    _check_nothing_left(before)
+    require_no_new_tasks(before, "its call goes on")
 
 
 async def a_cancelled_call_ends(subject: ToolSubject) -> None:
     """A call ends when its run is cancelled, and leaves no task behind."""
-    hanging, before = _require_hanging_input(subject), asyncio.all_tasks()
+    hanging, before = _need_hanging_input(subject), asyncio.all_tasks()
     call = asyncio.ensure_future(_observe_call(subject.tool(), hanging))
     for _ in range(_TURNS):
         await asyncio.sleep(0)
     require(not call.done(), "the input in `hanging` comes to an end; want one with which a call never ends")
-    call.cancel()
-    await asyncio.wait({call})
-    require(call.cancelled(), f"it was cancelled and ended otherwise: {format_value(call)}")
-    _check_nothing_left(before | {call})
-
-
-def _require_hanging_input(subject: ToolSubject) -> ToolInput:
-    if subject.hanging is None:
-        skip("ToolSubject.hanging is not given")
-    return copy.deepcopy(subject.hanging)
-
-
-def _check_nothing_left(before: set[asyncio.Task[Any]]) -> None:
-    left = asyncio.all_tasks() - before
-    require(not left, f"its call goes on: {', '.join(format_value(task.get_coro()) for task in left)}")
+    await require_cancelled(call)
+    require_no_new_tasks(before | {call}, "its call goes on")
 
 
 async def a_secret_is_not_shown(subject: ToolSubject) -> None:
     """Neither the `repr` of a tool nor anything that a model is told of it contains its key."""
-    if not subject.secret:
-        skip("ToolSubject.secret is not given")
-    tool = subject.tool()
+    secret, tool = need(subject, "secret"), subject.tool()
     told = [repr(tool), tool.description, json.dumps(tool.signature.parameters)]
-    inputs = copy.deepcopy((*subject.valid, *subject.invalid, *subject.failing))
+    inputs = (*subject.valid, *subject.invalid, *subject.failing)
     told += [(await _observe_call(subject.tool(), one)).text for one in inputs]
     for text in told:
-        require(subject.secret not in text, f"the key is in {format_value(text.replace(subject.secret, '***'))}")
+        require(secret not in text, f"the key is in {format_value(text.replace(secret, '***'))}")

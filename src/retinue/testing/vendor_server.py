@@ -1,14 +1,4 @@
-"""A server that plays a vendor's API with a reasoning model, and refuses what that vendor refuses.
-
-    MINE = Vendor(
-        "mine", "/v1", "/v1/chat/completions", chat_wire(as_field("reasoning_content")), {"a-model": ""},
-        make_rules(reasoning_comes_back, *CHAT_RULES), read_failures("rate | 429 | rate_limit | Rate limit reached"),
-    )
-    with VendorServer(MINE) as server:
-        model = PromptModel(server.model, base_url=server.url, api_key=server.key)
-        result = Agent(model, [add, look]).run("What is 12 + 30, and what about Åbo?")
-        assert result.answer == SCRIPT[-1].text
-        assert not server.refusals                       # each is a rule's name and the vendor's words
+"""A server that plays a vendor's API with a reasoning model, and refuses what that vendor refuses (docs/testing.md).
 
 The model thinks, calls tools as its script says, and wants its thoughts back as the vendor documents it. Which turn
 comes next depends on the request alone, so runs may be resumed, forked and repeated. Whether a reply is streamed is
@@ -66,11 +56,6 @@ class Asked:
     traits: frozenset[str] = frozenset()
     issued: Issued = field(default_factory=dict)
 
-    @property
-    def streams(self) -> bool:
-        """Whether the reply is to be streamed, by the body or the path."""
-        return self.body.get("stream") is True or "stream" in self.path.lower()
-
     def made(self, *ids: str) -> Any:
         """Return the issued turn with a call of one of these ids, or `None` if it is not of this API."""
         return next((self.issued[one] for one in ids if one in self.issued), None)
@@ -91,11 +76,10 @@ class Rule:
 
 def make_rules(*checks: Callable[[Asked], Problems]) -> tuple[Rule, ...]:
     """Return a rule for each of `checks`; the last line of the docstring is its source."""
-    found = []
-    for check in checks:
-        *wants, source = (inspect.getdoc(check) or "").splitlines()
-        found.append(Rule(check.__name__.replace("_", " "), " ".join(wants), source, check))
-    return tuple(found)
+    docs = [(inspect.getdoc(check) or "").splitlines() for check in checks]
+    names = [check.__name__.replace("_", " ") for check in checks]
+    rows = zip(names, docs, checks, strict=True)
+    return tuple(Rule(name, " ".join(doc[:-1]), doc[-1], check) for name, doc, check in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +132,7 @@ def seal(*parts: Any) -> str:
 
 
 def number_of(conversation: Any) -> str:
-    """Return eight letters and digits, which follow from the conversation so far, for ids."""
+    """Return eight letters and digits for ids, which follow from the conversation so far."""
     return re.sub(r"\W", "", seal(conversation))[:8]
 
 
@@ -165,9 +149,6 @@ def encode_sse(event: Any, name: str = "") -> bytes:
 def find_unknown_names(given: Mapping[str, Any], known: str) -> list[str]:
     """Return the names in `given` that are not among the `known` ones."""
     return sorted(set(given) - set(known.split()))
-
-
-# ── the server ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Refusal(NamedTuple):
@@ -198,7 +179,7 @@ class VendorServer:
         self.vendor = vendor
         self.scripts = scripts
         self.window = window
-        self.model = next(iter(self.vendor.models))
+        self.model = next(iter(vendor.models))
         self.key = "key-of-the-test"
         self.asked: list[Asked] = []
         self.refusals: list[Refusal] = []
@@ -207,16 +188,8 @@ class VendorServer:
         self._issued: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"played": self}))
-
-    @property
-    def address(self) -> str:
-        """Where it listens, without a path."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    @property
-    def url(self) -> str:
-        """The base URL, as the vendor's clients want it."""
-        return self.address + self.vendor.root
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = self.address + vendor.root
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -226,12 +199,9 @@ class VendorServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def models(self) -> Json:
-        """Return the list of models, in OpenAI's form."""
-        return {"object": "list", "data": [{"id": name, "object": "model"} for name in self.vendor.models]}
-
     def answer(self, asked: Asked) -> tuple[int, Json | Iterator[bytes]]:
         """Return the status and the body of the reply to a request."""
+        wire = self.vendor.wire
         with self._lock:
             if self.tamper:
                 self.tamper(asked)
@@ -239,10 +209,11 @@ class VendorServer:
             if found := self._find_refusal(asked):
                 name, status, code, message = found
                 self.refusals.append(Refusal(name, message))
-                return status, self.vendor.wire.error(status, code, message)
-            reply, issued = self.vendor.wire.reply(asked, self._find_turn(asked.body))
+                return status, wire.error(status, code, message)
+            reply, issued = wire.reply(asked, self._find_turn(asked.body))
             self._issued |= issued
-        return 200, self.vendor.wire.stream(reply) if asked.streams else reply
+        streams = asked.body.get("stream") is True or "stream" in asked.path.lower()
+        return 200, wire.stream(reply) if streams else reply
 
     def _find_refusal(self, asked: Asked) -> tuple[str, int, str, str] | None:
         place = re.fullmatch(self.vendor.path, asked.path)
@@ -251,8 +222,13 @@ class VendorServer:
         asked.model = str(asked.body.get("model") or unquote(place.groupdict().get("model") or ""))
         asked.traits = frozenset(self.vendor.models.get(asked.model, "").split())
         asked.issued = self._issued
-        kind = self.fail.pop(0) if self.fail else self._find_failure(asked)
-        if kind:
+        keys = [asked.headers.get(name, "") for name in self.vendor.key.split()]
+        failures = {
+            "wrong_key": keys and not any(self.key in key for key in keys),
+            "unknown_model": asked.model not in self.vendor.models,
+            "too_long": self.window and len(json.dumps(asked.body)) > self.window,
+        }
+        if kind := self.fail.pop(0) if self.fail else next((kind for kind, held in failures.items() if held), ""):
             return kind, *self.vendor.failures[kind]
         for rule in self.vendor.rules:
             try:
@@ -263,31 +239,21 @@ class VendorServer:
                 return rule.name, *self.vendor.refusal, problem
         return None
 
-    def _find_failure(self, asked: Asked) -> str:
-        if self.vendor.key and not any(self.key in asked.headers.get(name, "") for name in self.vendor.key.split()):
-            return "wrong_key"
-        if asked.model not in self.vendor.models:
-            return "unknown_model"
-        return "too_long" if self.window and len(json.dumps(asked.body)) > self.window else ""
-
     def _find_turn(self, body: Json) -> Turn:
         """Return what the model says next."""
         tools, turns = self.vendor.wire.tools(body), self.vendor.wire.turns(body)
-        if not tools:
-            return self.scripts[0][-1]
-        for script in self.scripts:
+        for script in self.scripts if tools else ():
             if all(name in tools for turn in script for name, _ in turn.calls):
                 return script[min(turns, len(script) - 1)]
+        if turns or not tools:
+            return self.scripts[0][-1]
         name, schema = next(iter(tools.items()))  # a tool of somebody else's, such as a probe's
         found = iter(re.findall(r"\d+", json.dumps(body)))
         given = {one: int(next(found, 0)) for one in schema.get("properties", {})}
-        called = Turn("A tool may help.", calls=[(name, given)])
-        return self.scripts[0][-1] if turns else called
+        return Turn("A tool may help.", calls=[(name, given)])
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # a client that is killed
             super().handle_error(request, client_address)
@@ -302,8 +268,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        found = urlsplit(self.path).path.endswith("/models")
-        self._send(200 if found else 404, self.played.models() if found else {"error": {"message": "Not found"}})
+        if urlsplit(self.path).path.endswith("/models"):
+            models = [{"id": name, "object": "model"} for name in self.played.vendor.models]
+            return self._send(200, {"object": "list", "data": models})  # in OpenAI's form
+        return self._send(404, {"error": {"message": "Not found"}})
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -373,12 +341,27 @@ def as_field(name: str) -> Put:
     return lambda message, turn, number: message.update({name: turn.thought})
 
 
+def list_deltas(message: Json) -> Iterator[Json]:
+    """Yield a message as it is streamed: what was thought, what was said, and the calls."""
+    for name in ("reasoning_content", "reasoning", "content"):
+        yield from ({name: piece} for piece in cut_pieces(message.get(name) or ""))
+    for index, call in enumerate(read_calls(message)):
+        yield {"tool_calls": [call | {"index": index, "function": call["function"] | {"arguments": ""}}]}
+        for piece in cut_pieces(call["function"]["arguments"]):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def make_openai_error(status: int, code: str, message: str) -> Any:
+    """Return an error in OpenAI's envelope."""
+    kind = "invalid_request_error" if status < 429 else "rate_limit_error" if status == 429 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": code or None}}
+
+
 def chat_wire(
     put: Put | None,
     ids: str = "call_{0}{1}",
-    error: Callable[[int, str, str], Any] | None = None,
-    *,
-    whole_calls: bool = False,
+    error: Callable[[int, str, str], Any] = make_openai_error,
+    deltas: Callable[[Json], Iterator[Json]] = list_deltas,
 ) -> Wire:
     """Return the wire of a vendor.
 
@@ -386,8 +369,8 @@ def chat_wire(
         put: Adds the thought to a message.
         ids: The form of a call's id, with places for what differs by conversation (0) and by call (1), and for the
             tool's name (2).
-        error: Returns status, code and message in the vendor's envelope; by default OpenAI's.
-        whole_calls: A stream has each call in one piece.
+        error: Returns status, code and message in the vendor's envelope.
+        deltas: Yields the parts in which a message is streamed.
     """
 
     def reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
@@ -401,51 +384,16 @@ def chat_wire(
         head = {"id": f"chatcmpl-{number}", "created": 1, "model": asked.model, "usage": usage}
         return head | {"object": "chat.completion", "choices": [choice]}, {call["id"]: message for call in calls}
 
-    return Wire(count_turns, read_tools, reply, lambda whole: _stream(whole, whole_calls), error or make_openai_error)
+    def stream(whole: Json) -> Iterator[bytes]:
+        head = {key: whole[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+        (choice,) = whole["choices"]
+        for delta in [{"role": "assistant", "content": ""}, *deltas(choice["message"]), {}]:
+            end = None if delta else choice["finish_reason"]
+            yield encode_sse(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
+        yield encode_sse(head | {"choices": [], "usage": whole["usage"]})
+        yield b"data: [DONE]\n\n"
 
-
-def _stream(reply: Json, whole_calls: bool) -> Iterator[bytes]:
-    head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    (choice,) = reply["choices"]
-    for delta in [{"role": "assistant", "content": ""}, *_list_deltas(choice["message"], whole_calls), {}]:
-        end = None if delta else choice["finish_reason"]
-        yield encode_sse(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
-    yield encode_sse(head | {"choices": [], "usage": reply["usage"]})
-    yield b"data: [DONE]\n\n"
-
-
-def _list_deltas(message: Json, whole_calls: bool) -> Iterator[Json]:
-    """Yield a message as it is streamed: what was thought, what was said, and the calls."""
-    for name in ("reasoning_content", "reasoning"):
-        yield from (
-            {name: piece} for piece in cut_pieces(message.get(name) or "") if "reasoning_details" not in message
-        )
-    for detail in message.get("reasoning_details", []):  # the signature comes last, beside an empty text
-        bare = {key: value for key, value in detail.items() if key != "signature"}
-        texts = cut_pieces(detail.get("text", ""))
-        yield from ({"reasoning": one, "reasoning_details": [bare | {"text": one}]} for one in texts)
-        yield {"reasoning_details": [detail | ({"text": ""} if "text" in detail else {})]}
-    content = message["content"] or ""
-    parts: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    for part in parts:
-        if part["type"] == "thinking":
-            texts = cut_pieces(part["thinking"][0]["text"])
-            thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": one}]} for one in texts]
-            yield from ({"content": [one]} for one in thinking)
-        else:
-            yield from ({"content": piece} for piece in cut_pieces(part["text"]))
-    if "extra_content" in message:  # of a text, beside an empty one at its end
-        yield {"content": "", "extra_content": message["extra_content"]}
-    for index, call in enumerate(read_calls(message)):
-        if whole_calls:
-            yield {"tool_calls": [call | {"index": index}]}
-            continue
-        yield {"tool_calls": [call | {"index": index, "function": call["function"] | {"arguments": ""}}]}
-        for piece in cut_pieces(call["function"]["arguments"]):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-
-
-# ── rules of all who speak it ────────────────────────────────────────────────────────────────────
+    return Wire(count_turns, read_tools, reply, stream, error)
 
 
 def results_follow_their_calls(asked: Asked) -> Problems:
@@ -500,12 +448,6 @@ def with_calls(asked: Asked, messages: Iterable[tuple[int, Json]]) -> Iterator[t
     for at, message in messages:
         if calls := read_calls(message):
             yield at, message, asked.made(*(call["id"] for call in calls)) or {}
-
-
-def make_openai_error(status: int, code: str, message: str) -> Any:
-    """Return an error in OpenAI's envelope."""
-    kind = "invalid_request_error" if status < 429 else "rate_limit_error" if status == 429 else "server_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": code or None}}
 
 
 def open_schema(tool: Json) -> Problems:

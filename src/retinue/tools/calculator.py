@@ -11,6 +11,7 @@ atom     = number | constant | function "(" sum ("," sum)* ")" | "(" sum ")"
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,16 +45,38 @@ def _round_number(value: Number, digits: int | None = None) -> Number:
     return round(value, digits)
 
 
+def _raise_to_power(base: Number, exponent: Number) -> Number:
+    if isinstance(base, int) and isinstance(exponent, int):
+        if abs(base) > 1 and exponent * math.log2(abs(base)) > _MAX_BITS:
+            raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
+        if exponent < 0:
+            return float(base) ** exponent
+    value = base**exponent
+    if isinstance(value, complex):
+        raise ToolError(f"{_format_number(base)} to the power {_format_number(exponent)} is not a real number")
+    return _check_size(value)
+
+
+def _divide(left: Number, right: Number) -> Number:
+    exact = isinstance(left, int) and isinstance(right, int) and right and left % right == 0
+    return left // right if exact else left / right
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "sqrt": _compute_root, "√": _compute_root, "cbrt": math.cbrt, "abs": abs, "round": _round_number,
     "floor": math.floor, "ceil": math.ceil, "exp": math.exp, "ln": math.log,
     "log": lambda x, base=10: math.log(x, base), "log10": math.log10, "log2": math.log2,
     "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan,
     "degrees": math.degrees, "radians": math.radians, "factorial": _compute_factorial, "min": min, "max": max,
-    "pow": lambda base, exponent: _raise_to_power(base, exponent), "gcd": math.gcd, "lcm": math.lcm,
+    "pow": _raise_to_power, "gcd": math.gcd, "lcm": math.lcm,
     "sum": lambda *values: sum(values), "mean": lambda *values: sum(values) / len(values),
 }  # fmt: skip
 _FUNCTIONS = {**_FUNCTIONS, "average": _FUNCTIONS["mean"], "avg": _FUNCTIONS["mean"], "fabs": abs, "ceiling": math.ceil}
+
+_OPERATIONS: Mapping[str, Callable[[Number, Number], Number]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide, "//": operator.floordiv,
+    "%": operator.mod, "mod": operator.mod,
+}  # fmt: skip
 
 _EXPONENT = r"(?:[eE][+-]?\d+(?![\w.]))?"
 _PLAIN_NUMBER = rf"(?:\d[\d_]*(?:\.\d*)?|\.\d+){_EXPONENT}"
@@ -61,10 +84,18 @@ _GROUPED_NUMBER = rf"\d{{1,3}}(?:,\d{{3}})+(?![\d,])(?:\.\d*)?{_EXPONENT}"
 _REST = r"[a-zA-Z][a-zA-Z0-9]*|π|√|\*\*|//|[-+*/^%!(),]"
 _TOKEN = re.compile(rf"\s*({_GROUPED_NUMBER}|{_PLAIN_NUMBER}|{_REST})")
 _ARGUMENT_TOKEN = re.compile(rf"\s*({_PLAIN_NUMBER}|{_REST})")  # between arguments, a comma is a separator
-_REWRITTEN = {
+_SIGNS = str.maketrans({
     "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "[": "(", "]": ")",
     "$": "", "€": "", "£": "",
-}  # fmt: skip
+})  # fmt: skip
+_WORDS = (  # patterns in their order, and what stands for them
+    (r"^\s*(?:calculate|compute|evaluate|what is|what's|math\.)\s*", ""),
+    (r"\b(?-i:math\.)", ""),
+    (r"\braised to (?:the )?(?:power (?:of )?)?", "^ "),
+    (r"%\s*of\b|\bpercent of\b", "% *"),
+    (r"\bpercent\b", "%"),
+    (r"\s*(?:=\s*\??|\?|power)?\s*$", ""),
+)
 _EXAMPLE = ToolExample(  # goes on from the number in those of the searches
     "What do you get if you add 14 to 62 and divide the sum by 7?",
     (ExampleCall("I need to add 14 to 62 and divide the sum by 7.", "(62 + 14) / 7", "10.857142857142858"),),
@@ -85,10 +116,8 @@ async def calculator(expression: str) -> str:
 
 
 def calculate(expression: str) -> str:
-    """Evaluate `expression`: exact for whole numbers up to 1,000 digits, otherwise the float's shortest form.
-
-    Raises `ToolError` with the place and the reason if it cannot be parsed or computed.
-    """
+    """Evaluate `expression`: exact for whole numbers up to 1,000 digits, otherwise the float's shortest form. Raises
+    `ToolError` with the place and the reason if it cannot be parsed or computed."""
     if len(expression) > MAX_CHARS:
         raise ToolError(f"the expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read")
     try:
@@ -102,66 +131,61 @@ def calculate(expression: str) -> str:
 
 
 def _normalize_expression(expression: str) -> str:
-    text = expression.strip().strip("\"'`").strip()
-    for sign, rewritten in _REWRITTEN.items():
-        text = text.replace(sign, rewritten)
-    text = re.sub(r"^\s*(?:calculate|compute|evaluate|what is|what's|math\.)\s*", "", text, flags=re.IGNORECASE)
-    text = re.sub(r"\bmath\.", "", text)
-    text = re.sub(r"\braised to (?:the )?(?:power (?:of )?)?", "^ ", text, flags=re.IGNORECASE)
-    text = re.sub(r"%\s*of\b", "% *", text, flags=re.IGNORECASE)
-    text = re.sub(r"\bpercent of\b", "% *", text, flags=re.IGNORECASE)
-    text = re.sub(r"\bpercent\b", "%", text, flags=re.IGNORECASE)
-    return re.sub(r"\s*(?:=\s*\??|\?|power)?\s*$", "", text, flags=re.IGNORECASE)
+    text = expression.strip().strip("\"'`").strip().translate(_SIGNS)
+    for pattern, replacement in _WORDS:
+        text = re.sub(pattern, replacement, text, flags=re.IGNORECASE)
+    return text
+
+
+def _cut_tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    calls: list[bool] = []  # for each open parenthesis: whether it encloses function arguments
+    at = 0
+    while text[at:].strip():
+        match = (_ARGUMENT_TOKEN if calls and calls[-1] else _TOKEN).match(text, at)
+        if match is None:
+            place = text[at:].strip()[:20]
+            raise ToolError(f"cannot read the expression at {place!r}; write arithmetic such as 1.5^4")
+        token = match.group(1)
+        if token == "(":
+            calls.append(bool(tokens) and tokens[-1].lower() in _FUNCTIONS)
+        elif token == ")" and calls:
+            calls.pop()
+        tokens.append(token)
+        at = match.end()
+    return tokens
 
 
 class _Reader:
     """Recursive-descent parser that computes the value while parsing."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = self._cut(text)
+        self._tokens = [*_cut_tokens(text), ""]  # the end
         self._at = 0
         self._depth = 0
 
     def read_value(self) -> Number:
-        if not self._tokens:
+        if len(self._tokens) == 1:
             raise ToolError("the expression is empty; write arithmetic such as 1.5^4")
         value = self._read_sum()
-        if self._at < len(self._tokens):
-            raise ToolError(f"cannot read the expression at {self._peek_token()!r}")
+        if self._token:
+            raise ToolError(f"cannot read the expression at {self._token!r}")
         return value
 
-    @staticmethod
-    def _cut(text: str) -> list[str]:
-        tokens: list[str] = []
-        calls: list[bool] = []  # for each open parenthesis: whether it encloses function arguments
-        at = 0
-        while text[at:].strip():
-            match = (_ARGUMENT_TOKEN if calls and calls[-1] else _TOKEN).match(text, at)
-            if match is None:
-                place = text[at:].strip()[:20]
-                raise ToolError(f"cannot read the expression at {place!r}; write arithmetic such as 1.5^4")
-            token = match.group(1)
-            if token == "(":
-                calls.append(bool(tokens) and tokens[-1].lower() in _FUNCTIONS)
-            elif token == ")" and calls:
-                calls.pop()
-            tokens.append(token)
-            at = match.end()
-        return tokens
-
-    def _peek_token(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+    @property
+    def _token(self) -> str:
+        return self._tokens[self._at]
 
     def _take(self, *wanted: str) -> str:
-        token = self._peek_token()
-        if token and token.lower() in wanted:
-            self._at += 1
-            return token.lower()
-        return ""
+        token = self._token.lower()
+        if token not in wanted:
+            return ""
+        self._at += 1
+        return token
 
-    def _need(self, token: str) -> None:
-        if not self._take(token):
-            raise ToolError(f"{token!r} is missing before {self._peek_token() or 'the end'!r}")
+    def _close(self) -> None:
+        if not self._take(")"):
+            raise ToolError(f"')' is missing before {self._token or 'the end'!r}")
 
     @contextmanager
     def _nest_deeper(self) -> Iterator[None]:
@@ -175,16 +199,15 @@ class _Reader:
         with self._nest_deeper():
             value = self._read_product()
             while sign := self._take("+", "-"):
-                other = self._read_product()
-                value = _check_size(value + other if sign == "+" else value - other)
+                value = _check_size(_OPERATIONS[sign](value, self._read_product()))
             return value
 
     def _read_product(self) -> Number:
         value = self._read_signed()
         while True:
             if sign := self._take("*", "/", "//", "%", "mod"):
-                value = _check_size(_multiply(value, sign, self._read_signed()))
-            elif self._peek_token() == "(" or self._peek_token()[:1].isalpha() or self._peek_token() == "√":
+                value = _check_size(_OPERATIONS[sign](value, self._read_signed()))
+            elif self._token == "(" or self._token[:1].isalpha() or self._token == "√":
                 value = _check_size(value * self._read_power())
             else:
                 return value
@@ -205,77 +228,47 @@ class _Reader:
 
     def _read_postfix(self) -> Number:
         value = self._read_atom()
-        while True:
+        while self._token in ("!", "%"):
+            after = self._tokens[self._at + 1][:1]
             if self._take("!"):
                 value = _compute_factorial(value)
-            elif self._peek_token() == "%" and self._is_percentage():
+            elif after and (after.isalnum() or after in "(.π√"):  # an operand follows: the remainder of a division
+                break
+            else:
                 self._at += 1
                 value = value / 100
-            else:
-                return value
-
-    def _is_percentage(self) -> bool:
-        """Return whether this "%" is a percentage, i.e. no operand follows, and not a remainder."""
-        after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else ""
-        return not (after and (after[0].isalnum() or after[0] in "(.π√"))
+        return value
 
     def _read_atom(self) -> Number:
-        token = self._peek_token()
-        self._at += 1
+        token = self._token
+        name = token.lower()
+        self._at += token != ""
         if token == "(":
             value = self._read_sum()
-            self._need(")")
+            self._close()
             return value
         if token[:1].isdigit() or token.startswith("."):
-            return _number(token)
-        name = token.lower()
+            digits = token.replace(",", "").replace("_", "")
+            if len(digits) > MAX_DIGITS:
+                raise ToolError(f"a number has more than {MAX_DIGITS:,} digits")
+            return int(digits) if digits.isdigit() else float(digits)
         if name in _FUNCTIONS:
-            return self._read_function(name)
+            return _check_size(_FUNCTIONS[name](*self._read_arguments()))
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         if name.isalpha():
             raise ToolError(f"unknown name {token!r}; there are: {', '.join([*_CONSTANTS, *_FUNCTIONS])}")
         raise ToolError(f"a number is missing before {token or 'the end'!r}")
 
-    def _read_function(self, name: str) -> Number:
+    def _read_arguments(self) -> list[Number]:
         if not self._take("("):
             with self._nest_deeper():
-                return _check_size(_FUNCTIONS[name](self._read_power()))
+                return [self._read_power()]
         arguments = [self._read_sum()]
         while self._take(","):
             arguments.append(self._read_sum())
-        self._need(")")
-        return _check_size(_FUNCTIONS[name](*arguments))
-
-
-def _number(token: str) -> Number:
-    digits = token.replace(",", "").replace("_", "")
-    if len(digits) > MAX_DIGITS:
-        raise ToolError(f"a number has more than {MAX_DIGITS:,} digits")
-    return int(digits) if digits.isdigit() else float(digits)
-
-
-def _multiply(left: Number, sign: str, right: Number) -> Number:
-    if sign == "*":
-        return left * right
-    if sign == "//":
-        return left // right
-    if sign in ("%", "mod"):
-        return left % right
-    exact = isinstance(left, int) and isinstance(right, int) and right and left % right == 0
-    return left // right if exact else left / right
-
-
-def _raise_to_power(base: Number, exponent: Number) -> Number:
-    if isinstance(base, int) and isinstance(exponent, int):
-        if abs(base) > 1 and exponent * math.log2(abs(base)) > _MAX_BITS:
-            raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
-        if exponent < 0:
-            return float(base) ** exponent
-    value = base**exponent
-    if isinstance(value, complex):
-        raise ToolError(f"{_format_number(base)} to the power {_format_number(exponent)} is not a real number")
-    return _check_size(value)
+        self._close()
+        return arguments
 
 
 def _check_size(value: Number) -> Number:
@@ -289,6 +282,4 @@ def _format_number(value: Number) -> str:
         return str(int(value))
     if isinstance(value, float) and not math.isfinite(value):
         raise ToolError("the result is too large")
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
-    return str(value)
+    return str(_check_size(value))

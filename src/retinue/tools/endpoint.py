@@ -18,13 +18,15 @@ from ..net.connection_pool import (
     FAILURES,
     CannotConnectError,
     ConnectTimeoutError,
+    Route,
     TooLargeError,
     describe_failure,
+    encode_basic_login,
     open_response,
+    read_address,
     read_body,
 )
 from ..net.error_mapping import call_failure
-from ..net.proxy_route import Route, encode_basic_login, read_address
 from ..net.retry import TimeLimits
 from ..net.ssrf_guard import CHARSET, SsrfGuard
 
@@ -50,25 +52,27 @@ def make_endpoint(
         raise UsageError(problem)
     register_url_secrets(url)
     register_named_secrets(headers)
+    given = {name.lower() for name in headers}
 
     async def call(**arguments: Any) -> Any:
         try:
             way = await guard.route(url) if guard is not None else Route(read_address(url))
-            sent = _make_headers(url, headers)
-            request = way.request("POST", url, sent, json.dumps(arguments).encode())
+            usual = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
+            usual = {name: value for name, value in usual.items() if value and name.lower() not in given}
+            fixed = {"Accept-Encoding": "identity", "Content-Type": "application/json", **idempotency_header()}
+            request = way.request("POST", url, {**usual, **headers, **fixed}, json.dumps(arguments).encode())
         except (ToolError, ValueError) as error:
             problem = str(error) if isinstance(error, ToolError) else "the endpoint cannot be reached: invalid address"
             raise call_failure(problem, sent=False) from error  # hides the address
         try:
             async with open_response(way, request, _LIMITS) as response:
-                text = _decode_body(await read_body(response, MAX_ANSWER), response.headers.get("content-type", ""))
-                _refuse_status(response.status, text, response.headers.get("location", ""))
-                return _pick_output(text, output)
+                body = await read_body(response, MAX_ANSWER)
         except TooLargeError as error:
             raise ToolError(f"the endpoint's answer is larger than {error.most:,} bytes") from None
         except FAILURES as error:
             sent_any = not isinstance(error, CannotConnectError | ConnectTimeoutError)
             raise call_failure(f"the endpoint {describe_failure(error)}", sent=sent_any) from error
+        return _read_answer(response.status, response.headers, body, output)
 
     return call
 
@@ -82,36 +86,20 @@ def find_header_problems(headers: Mapping[str, str]) -> Iterator[str]:
             yield f"headers: {name}: want printable ASCII on one line"
 
 
-def _make_headers(url: str, headers: Mapping[str, str]) -> dict[str, str]:
-    ours = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
-    given = {name.lower() for name in headers}
-    ours = {name: value for name, value in ours.items() if value and name.lower() not in given}
-    body = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
-    return {**ours, **headers, **body, **idempotency_header()}
-
-
-def _decode_body(body: bytes, content_type: str) -> str:
-    found = CHARSET.search(content_type)
+def _read_answer(status: int, headers: Mapping[str, str], body: bytes, output: str | None) -> Any:
+    charset = CHARSET.search(headers.get("content-type", ""))
     try:
-        return body.decode(found[1] if found else "utf-8", "replace")
+        text = body.decode(charset[1] if charset else "utf-8", "replace")
     except LookupError:  # unknown charset
-        return body.decode("utf-8", "replace")
-
-
-def _refuse_status(status: int, text: str, location: str) -> None:
+        text = body.decode("utf-8", "replace")
     if 300 <= status < 400:
-        where = f"to go to {location[:200]!r}; redirects are not followed"
+        where = f"to go to {headers.get('location', '')[:200]!r}; redirects are not followed"
         raise call_failure(f"the endpoint answered {status}, {where}", sent=True)
     if not 200 <= status < 300:
         said = " ".join(text.split())[:500] or "(no message)"
         raise call_failure(f"the endpoint answered {status}: {said}", sent=True)
-
-
-def _pick_output(text: str, output: str | None) -> Any:
-    if output is None:
-        return text
     try:
-        values = json.loads(text)
+        values = None if output is None else json.loads(text)
     except (ValueError, RecursionError):
         return text
     return values[output] if isinstance(values, dict) and output in values else text

@@ -28,10 +28,8 @@ _HEAD = "# for: "
 
 
 def parse_requirements(text: str) -> tuple[str, ...]:
-    """Parse the requirements in `pip_dependencies`, separated by commas: `pandas>=2,<3, yfinance`.
-
-    Raises `ValueError` for anything other than a name with versions: no addresses, paths or options.
-    """
+    """Parse the requirements in `pip_dependencies`, separated by commas: `pandas>=2,<3, yfinance`. Raises `ValueError`
+    for anything other than a name with versions: no addresses, paths or options."""
     found = tuple(filter(None, map(str.strip, re.split(r",(?!\s*[<>=!~])", text))))
     for one in found:
         if not _REQUIREMENT.fullmatch(one):
@@ -50,10 +48,8 @@ def is_locked(lock: Path, wanted: Sequence[str]) -> bool:
 
 
 def lock(path: Path, wanted: Sequence[str]) -> None:
-    """Resolve `wanted` to wheels for this Python and machine, and write them with hashes to `path`.
-
-    Raises `UsageError` if pip is missing, and `DataError` if no suitable wheels are found.
-    """
+    """Resolve `wanted` to wheels for this Python and machine, and write them with hashes to `path`. Raises `UsageError`
+    if pip is missing, and `DataError` if no suitable wheels are found."""
     said = _run_pip("--dry-run", "--ignore-installed", "--report", "-", *wanted)
     lines = []
     for item in json.loads(said)["install"]:
@@ -65,10 +61,8 @@ def lock(path: Path, wanted: Sequence[str]) -> None:
 
 
 def install(lock: Path) -> Path:
-    """Return the interpreter of the environment with exactly the packages in `lock`; create it if necessary.
-
-    Raises `DataError` if a package cannot be fetched or does not match its hash.
-    """
+    """Return the interpreter of the environment with exactly the packages in `lock`; create it if necessary. Raises
+    `DataError` if a package cannot be fetched or does not match its hash."""
     home = _find_home(lock.read_text("utf-8"))
     if not (home / "complete").exists():
         rmtree(home, ignore_errors=True)  # left over from an interrupted installation

@@ -1,4 +1,4 @@
-"""`passages`: keyword search over a JSONL file or a folder of text and Markdown (BM25, SQLite FTS5)."""
+"""Keyword search by SQLite's FTS5 (BM25): its queries, and `passages`, over a JSONL file or a folder of text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,43 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..core.values import Document
 from ..errors import DataError
-from .keyword_search import TITLE_WEIGHT, TOKENIZE, make_storable, match_expression, stem_words
+
+TOKENIZE = "porter unicode61"
+TITLE_WEIGHT = 2.0  # weight of a word in the title; one in the text has 1
+MAX_WORDS = 200  # words of a query that are searched; more would cost time without improving the result
+_WORD = re.compile(r"\w+")
+_STOP_WORDS = frozenset(
+    "a an the of in on at to for and or is are was were be been by with from as that this which who whom whose what "
+    "when where how did do does has have had it its his her their he she they i you we not also than then s".split()
+)
+
+
+def match_expression(query: str) -> str:
+    """Return the FTS5 expression that matches any significant word of `query`; empty if there is none.
+
+    Each word is quoted and consists of letters and digits, so nothing in `query` is interpreted as FTS5 syntax.
+    """
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+    words = [word for word in words if word not in _STOP_WORDS] or words
+    if len(words) > MAX_WORDS:  # in a long text, the question is at the beginning or at the end
+        words = words[: MAX_WORDS // 2] + words[-MAX_WORDS // 2 :]
+    return " OR ".join(f'"{word}"' for word in words)
+
+
+def stem_words(text: str) -> set[str]:
+    """Return the first six letters of each significant word."""
+    return {word[:6] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS}
+
+
+def make_storable(text: str) -> str:
+    """Make `text` valid for SQLite: JSON may contain lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
 
 Rank = Callable[[str, list[Document]], list[Document]]  # reranks search results for a query
 RANKED = 20  # passages that are reranked
@@ -73,41 +104,35 @@ class Passages:
     @classmethod
     def load(cls, path: str | Path) -> Passages:
         """Load the passages in `path`: a file with one JSON object per line (`text` or `content`, and `title`), or a
-        folder of `.txt` and `.md` files. Raises `DataError` with the place of the error.
-        """
+        folder of `.txt` and `.md` files. Raises `DataError` with the place of the error."""
         path = Path(path).expanduser()
-        if path.is_dir():
-            found = cls(_from_folder(path))
-        elif path.is_file():
-            found = cls(_from_jsonl(path))
-        else:
-            raise DataError(f"{path} does not exist (want a JSONL file, or a folder of .txt and .md files)")
+        problem = "contains no passages" if path.is_dir() or path.is_file() else "does not exist"
+        found = cls(_read_folder(path) if path.is_dir() else _read_jsonl(path) if path.is_file() else ())
         if len(found) == 0:
-            raise DataError(f"{path} contains no passages (want a JSONL file, or a folder of .txt and .md files)")
+            raise DataError(f"{path} {problem} (want a JSONL file, or a folder of .txt and .md files)")
         return found
 
     def __len__(self) -> int:
-        with self._lock:
-            return int(self._database.execute("SELECT count(*) FROM passages").fetchone()[0])
+        return int(self._read_rows("SELECT count(*) FROM passages")[0][0])
 
     def list_documents(self) -> list[Document]:
         """Return all passages, in the order in which they were added."""
-        with self._lock:
-            rows = self._database.execute("SELECT rowid, title, text FROM passages ORDER BY rowid").fetchall()
-        return [Document(text, str(row), {"title": title}) for row, title, text in rows]
+        rows = self._read_rows("SELECT rowid, title, text, NULL FROM passages ORDER BY rowid")
+        return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """Return the `top_k` best passages for `query`, best first; `score` is BM25, higher is better."""
         wanted = match_expression(query)
-        if not wanted:
-            return []
-        with self._lock:
-            rows = self._database.execute(
-                f"SELECT rowid, title, text, -bm25(passages, {TITLE_WEIGHT}, 1.0) AS score FROM passages "
-                "WHERE passages MATCH ? ORDER BY score DESC, rowid LIMIT ?",
-                (wanted, top_k),
-            ).fetchall()
+        sql = (
+            f"SELECT rowid, title, text, -bm25(passages, {TITLE_WEIGHT}, 1.0) AS score FROM passages "
+            "WHERE passages MATCH ? ORDER BY score DESC, rowid LIMIT ?"
+        )
+        rows = self._read_rows(sql, wanted, top_k) if wanted else []
         return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
+
+    def _read_rows(self, sql: str, *bound: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(sql, bound).fetchall()
 
 
 class Searchable(Protocol):
@@ -115,7 +140,6 @@ class Searchable(Protocol):
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """Return the `top_k` best passages for `query`, best first."""
-        ...
 
 
 def passages(
@@ -136,21 +160,16 @@ def passages(
     def search(query: str) -> str:
         found = loaded.search(query, top_k if rank is None else max(top_k, RANKED))
         found = found if rank is None else rank(query, found)[:top_k]
-        lines = [_format_line(document, query, max_chars) for document in found]
+        lines = []
+        for document in found:
+            title = document.meta.get("title")
+            text = shorten_to_excerpt(document.content, query, max_chars)
+            lines.append(f"[{title}] {text}" if title else text)
         return "\n".join(lines) or "Nothing was found. Try other words."
 
-    return Tool(
-        name,
-        search,
-        "useful for when you need to find facts about people, places, works and events. Ask about one thing at a time",
-        effects="read",
-        examples=_EXAMPLES,
-    )
-
-
-def _format_line(document: Document, query: str, max_chars: int) -> str:
-    title = document.meta.get("title")
-    return (f"[{title}] " if title else "") + shorten_to_excerpt(document.content, query, max_chars)
+    about = "useful for when you need to find facts about people, places, works and events."
+    about += " Ask about one thing at a time"
+    return Tool(name, search, about, effects="read", examples=_EXAMPLES)
 
 
 def shorten_to_excerpt(text: str, query: str, max_chars: int) -> str:
@@ -169,16 +188,17 @@ def shorten_to_excerpt(text: str, query: str, max_chars: int) -> str:
     return " ".join(sentences[at] for at in sorted(kept))[:max_chars]
 
 
-def _from_jsonl(path: Path) -> Iterator[Document]:
+def _read_jsonl(path: Path) -> Iterator[Document]:
     with path.open(encoding="utf-8-sig") as lines:
         try:
-            for number, line in (one for one in enumerate(lines, 1) if one[1].strip()):
-                yield _read_document(line, f"{path}:{number}")
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _read_object(line, f"{path}:{number}")
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a text file in UTF-8") from error
 
 
-def _read_document(line: str, place: str) -> Document:
+def _read_object(line: str, place: str) -> Document:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -191,24 +211,19 @@ def _read_document(line: str, place: str) -> Document:
     return Document(text, meta={"title": str(values.get("title") or "")})
 
 
-def _from_folder(folder: Path) -> Iterator[Document]:
+def _read_folder(folder: Path) -> Iterator[Document]:
+    """Yield the passages of text files in UTF-8, or else in Windows-1252, which has all of Latin-1's letters."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in (".txt", ".md") and path.is_file():
-            text = _read_text(path)
-            title = str(path.relative_to(folder))
+            data = path.read_bytes()
+            if b"\0" in data:
+                raise DataError(f"{path}: not a text file")
+            try:
+                text = data.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                text = data.decode("cp1252", "replace")
             for passage in cut(text):
-                yield Document(passage, meta={"title": title})
-
-
-def _read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8, or else in Windows-1252, which has all of Latin-1's letters."""
-    data = path.read_bytes()
-    if b"\0" in data:
-        raise DataError(f"{path}: not a text file")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+                yield Document(passage, meta={"title": str(path.relative_to(folder))})
 
 
 def cut(text: str, max_chars: int = MAX_PASSAGE) -> Iterator[str]:

@@ -15,7 +15,9 @@ from retinue.testing.vendor_server import (
     Vendor,
     as_field,
     chat_wire,
+    cut_pieces,
     find_unknown_names,
+    list_deltas,
     make_rules,
     open_turns,
     read_calls,
@@ -62,6 +64,33 @@ def as_signature(message: Json, turn: Turn, number: str) -> None:
     """Put a signature, and no thought, beside the first call, or beside the text."""
     state = {"extra_content": {"google": {"thought_signature": seal(turn.thought, number)}}}
     (read_calls(message) or [message])[0].update(state)  # of several calls only the first has one
+
+
+def stream_details(message: Json) -> Iterator[Json]:
+    """Yield a message with `reasoning_details`; a signature comes last, beside an empty text."""
+    for detail in message.get("reasoning_details", []):
+        bare = {key: value for key, value in detail.items() if key != "signature"}
+        texts = cut_pieces(detail.get("text", ""))
+        yield from ({"reasoning": one, "reasoning_details": [bare | {"text": one}]} for one in texts)
+        yield {"reasoning_details": [detail | ({"text": ""} if "text" in detail else {})]}
+    yield from list_deltas(message | {"reasoning": ""})
+
+
+def stream_parts(message: Json) -> Iterator[Json]:
+    """Yield a message whose content has parts, and each call in one piece."""
+    for part in message["content"]:
+        texts = cut_pieces(part["thinking"][0]["text"] if part["type"] == "thinking" else part["text"])
+        for text in texts:
+            thinking = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+            yield {"content": [thinking] if part["type"] == "thinking" else text}
+    yield from ({"tool_calls": [call | {"index": index}]} for index, call in enumerate(read_calls(message)))
+
+
+def stream_signature(message: Json) -> Iterator[Json]:
+    """Yield a message with the signature of its text beside an empty one at its end."""
+    yield from list_deltas(message)
+    if "extra_content" in message:
+        yield {"content": "", "extra_content": message["extra_content"]}
 
 
 def lost_thoughts(
@@ -330,7 +359,11 @@ VENDORS = (
     ),
     Vendor(
         "openrouter", "/api/v1", "/api/v1/chat/completions",
-        chat_wire(as_details, "toolu_{0}{1}", lambda status, code, text: {"error": {"message": text, "code": status}}),
+        chat_wire(
+            as_details, "toolu_{0}{1}",
+            lambda status, code, text: {"error": {"message": text, "code": status}},
+            stream_details,
+        ),
         {"anthropic/claude-opus-4.6": "", "google/gemini-3.1-pro-preview": "", "deepseek/deepseek-v4-pro": ""},
         make_rules(details_come_back_in_order, *CHAT_RULES),
         read_failures("""
@@ -346,6 +379,7 @@ VENDORS = (
         chat_wire(
             as_signature,
             error=lambda status, code, text: [{"error": {"code": status, "message": text, "status": code}}],
+            deltas=stream_signature,
         ),
         {"gemini-3.1-pro-preview": "", "gemini-3.8-flash": ""}, make_rules(gemini_signature_comes_back, *CHAT_RULES),
         GEMINI_FAILURES, (400, "INVALID_ARGUMENT"),
@@ -355,7 +389,7 @@ VENDORS = (
         chat_wire(
             as_parts, "{0}{1}",
             lambda status, code, text: {"object": "error", "message": text, "type": code, "code": status},
-            whole_calls=True,
+            stream_parts,
         ),
         {"magistral-medium-latest": "", "mistral-small-latest": ""},
         make_rules(

@@ -6,6 +6,7 @@ from ...core.values import Kind
 from ..vendor import Vendor
 from ..wires import messages
 
+VERSION = {"anthropic-version": "2023-06-01"}  # of the format
 _BLIND = ("claude-1", "claude-2", "claude-instant")
 
 
@@ -20,7 +21,7 @@ VENDOR = Vendor(
     messages.MESSAGES,
     keys=("ANTHROPIC_API_KEY",),
     dialect="anthropic",
-    headers=messages.build_headers,
+    headers=lambda key: {"x-api-key": key, **VERSION},
     reads=read_kinds,
     takes_files=True,
     priced_as="anthropic",

@@ -23,9 +23,8 @@ from ...net.http_client import Sign, Unsigned, build_bearer_header
 from ..settings import Settings
 from ..vendor import Vendor
 from ..wires import chat, messages
-from .anthropic import read_kinds
+from .anthropic import VERSION, read_kinds
 
-_VERSION = {"anthropic-version": "2023-06-01"}
 _HOST = re.compile(r"//bedrock-(runtime|mantle)\.([\w-]+)\.")
 _UNRESERVED = "-_.~"
 
@@ -48,15 +47,10 @@ def sign_request(
     headers |= {"x-amz-security-token": credentials.token} if credentials.token else {}
     query = sorted((quote(name, _UNRESERVED), quote(value, _UNRESERVED)) for name, value in parse_qsl(url.query, True))
     names = ";".join(sorted(headers))
-    canonical = [
-        *(
-            request.method,
-            quote(url.path or "/", f"/{_UNRESERVED}"),
-            "&".join(f"{name}={value}" for name, value in query),
-        ),
-        *(f"{name}:{headers[name]}" for name in sorted(headers)),
-        *("", names, hashlib.sha256(request.body).hexdigest()),
-    ]
+    path = quote(url.path or "/", f"/{_UNRESERVED}")
+    canonical = [request.method, path, "&".join(f"{name}={value}" for name, value in query)]
+    canonical += [f"{name}:{headers[name]}" for name in sorted(headers)]
+    canonical += ["", names, hashlib.sha256(request.body).hexdigest()]
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     digest = hashlib.sha256("\n".join(canonical).encode()).hexdigest()
     key = f"AWS4{credentials.secret_key}".encode()
@@ -75,30 +69,22 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     vendor = _CLAUDE if is_claude else VENDOR
     base_url = settings.base_url or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")
     host = _HOST.search(base_url)
-    region = host[2] if host else _find_region()
+    region = host[2] if host else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+    if not region and (session := _open_session()):
+        region = session.get_config_variable("region") or ""
     if not (region or base_url):
         raise UsageError("Amazon Bedrock needs a region: set AWS_REGION")
     base_url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
     key = settings.api_key or os.environ.get("AWS_BEARER_TOKEN_BEDROCK")
     if key or settings.sign is not None:
         return replace(settings, base_url=base_url, api_key=key), vendor
-    given = _read_access_key()
-    sign = _make_signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
-    named = (
-        given.access_key if given else None
-    )  # so that what one account is refused is not taken as refused for another
-    return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(vendor, headers=lambda key: {})
-
-
-def _read_access_key() -> Credentials | None:
     access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-    return Credentials(access, secret, os.environ.get("AWS_SESSION_TOKEN", "")) if access and secret else None
-
-
-def _find_region() -> str:
-    found = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    session = None if found else _open_session()
-    return found or (session.get_config_variable("region") if session else "") or ""
+    token = os.environ.get("AWS_SESSION_TOKEN", "")
+    given = Credentials(access, secret, token) if access and secret else None
+    sign = _make_signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
+    # It is named as the key so that what one account is refused is not taken as refused for another.
+    named = given.access_key if given else None
+    return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(vendor, headers=lambda key: {})
 
 
 def _open_session() -> Any:
@@ -124,7 +110,7 @@ def _make_signer(given: Credentials | None, region: str, service: str) -> Sign:
         except Exception as error:
             raise ModelRefused(f"AWS's credentials cannot be refreshed: {error}") from None
         credentials = Credentials(found.access_key, found.secret_key, found.token or "")
-        return {**_VERSION, **sign_request(request, credentials, region, service, datetime.now(UTC))}
+        return {**VERSION, **sign_request(request, credentials, region, service, datetime.now(UTC))}
 
     return sign
 
@@ -145,6 +131,6 @@ _CLAUDE = replace(
     chat=messages.CloudMessages(),
     root="/anthropic/v1",
     dialect="anthropic",
-    headers=lambda key: {**build_bearer_header(key), **_VERSION},
+    headers=lambda key: {**build_bearer_header(key), **VERSION},
     reads=read_kinds,
 )

@@ -7,72 +7,70 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.values import Message, Usage
+from .. import wire_format
 from ..vendor import Vendor
-from ..wire_format import (
-    Encoded,
-    PartialReply,
-    Terms,
-    Wire,
-    append_messages,
-    encode_content,
-    encode_function_calls,
-    encode_functions,
-    find_json_at,
-    read_text,
-    read_text_or_empty,
-    read_token_count,
-)
+from ..wire_format import Encoded, PartialReply, Terms, find_count_at, find_json_at, find_text_at
 
-_CHOICE = {"required": "REQUIRED", "none": "NONE"}
 _MOST_STOPS = 5
-_SAMPLING = {"temperature": "temperature", "top_p": "p", "top_k": "k"}
-_SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_penalty")}
 
 
-class CohereChat(Wire):
+class CohereChat(wire_format.Wire):
     """Cohere's chat."""
 
     name, path = "cohere", "/chat"
     dispensable = frozenset(("temperature", "stop_sequences", "response_format", "thinking"))
+    sampling = {name: name for name in ("temperature", "seed", "frequency_penalty", "presence_penalty")} | {
+        "top_p": "p",
+        "top_k": "k",
+    }
+    hottest = 1.0
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
-        if terms.temperature is not None:
-            parameters["temperature"] = min(terms.temperature, 1.0)
-        if terms.max_tokens is not None:
-            parameters["max_tokens"] = terms.max_tokens
-        if terms.stop:
-            parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
-        if terms.effort == "none":
-            parameters["thinking"] = {"type": "disabled"}
-        elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
-            parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
+        thinking: dict[str, Any] | None = {"type": "disabled"} if terms.effort == "none" else None
+        if not thinking and terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
+            thinking = {"type": "enabled", "token_budget": terms.thinking_tokens}
+        parameters = wire_format.select_given(
+            model=terms.model,
+            stream=terms.stream,
+            temperature=self.limit(terms.temperature),
+            max_tokens=terms.max_tokens,
+            stop_sequences=list(terms.stop[:_MOST_STOPS]) or None,
+            thinking=thinking,
+        )
         if terms.tools:
-            parameters["tools"] = encode_functions(terms.tools, terms.model, terms.in_words)
+            parameters["tools"] = wire_format.encode_functions(terms.tools, terms.model, terms.in_words)
             for tool in parameters["tools"]:
                 tool["function"].pop("strict", None)  # Cohere has this for all tools together
-            if choice := _CHOICE.get(terms.tool_choice):
-                parameters["tool_choice"] = choice
+            if terms.tool_choice != "auto":
+                parameters["tool_choice"] = terms.tool_choice.upper()
         return parameters
 
-    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-        if "temperature" in known:
-            known["temperature"] = min(known["temperature"], 1.0)
-        return parameters | known
-
     def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
-        return append_messages(kept, [_encode_message(message) for message in new])
+        turns: list[dict[str, Any]] = []
+        for message in new:
+            content = message.content.strip()
+            turn: dict[str, Any] = {"role": message.role}
+            if message.calls:
+                turn["tool_calls"] = wire_format.encode_function_calls(message.calls)
+                turn |= json.loads(message.state.turn) if message.state else {"tool_plan": content} if content else {}
+            elif message.role == "tool":
+                turn |= {"tool_call_id": message.call_id, "content": content}
+            else:
+                turn["content"] = wire_format.encode_content(message)
+            turns.append(turn)
+        return wire_format.append_messages(kept, turns)
 
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
         message = find_json_at(body, "delta", "message")
         match body.get("type"):
             case None:
-                _read_whole(body, arriving)
-            case "content-start" | "content-delta":
-                _read_content(find_json_at(message, "content"), arriving)
-            case "tool-plan-delta":
-                _read_plan(message, arriving)
+                message = body.get("message")
+                _read_message(message, arriving)
+                if calls := find_json_at(message, "tool_calls"):
+                    arriving.add_calls(calls, lambda at, piece: at)
+                _read_end(body, arriving)
+            case "content-start" | "content-delta" | "tool-plan-delta":
+                _read_message(message, arriving)
             case "tool-call-start" | "tool-call-delta":
                 arriving.add_calls(find_json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
             case "message-end":
@@ -87,71 +85,32 @@ class CohereChat(Wire):
         return turn or None
 
 
-def _encode_message(message: Message) -> dict[str, Any]:
-    content = message.content.strip()
-    if message.calls:
-        turn: dict[str, Any] = {"role": "assistant", "tool_calls": encode_function_calls(message.calls)}
-        if message.state is not None:
-            turn |= json.loads(message.state.turn)
-            return turn
-        return turn | {"tool_plan": content} if content else turn
-    if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": content}
-    return {"role": message.role, "content": encode_content(message) if message.files else content}
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    message = body.get("message")
-    _read_plan(message, arriving)
-    parts = find_json_at(message, "content")
-    for part in parts if isinstance(parts, list) else [parts]:
-        _read_content(part, arriving)
-    if calls := find_json_at(message, "tool_calls"):
-        arriving.add_calls(calls, lambda at, piece: at)
-    _read_end(body, arriving)
-
-
-def _read_plan(message: Any, arriving: PartialReply) -> None:
-    """Read the plan, which is reasoning, whether or not calls follow: https://docs.cohere.com/docs/tool-use-overview."""
-    if plan := read_text_or_empty(find_json_at(message, "tool_plan")):
-        _add_thought("tool_plan", plan, arriving)
-
-
-def _read_content(content: Any, arriving: PartialReply) -> None:
-    """Read a part of the content, or a piece of one."""
-    if thinking := read_text_or_empty(find_json_at(content, "thinking")):
-        _add_thought("thinking", thinking, arriving)
-    elif text := read_text(content):
-        arriving.said += text
-        _keep_piece("text", text, arriving)
-
-
-def _add_thought(name: str, piece: str, arriving: PartialReply) -> None:
-    arriving.separates = True
-    arriving.reasoning += piece
-    _keep_piece(name, piece, arriving)
-
-
-def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
-    kept: dict[str, str] = arriving.turn or {}
-    arriving.turn = kept | {name: kept.get(name, "") + piece}
+def _read_message(message: Any, arriving: PartialReply) -> None:
+    """Read the parts of a message, or a piece of one. Its plan is reasoning, whether or not calls follow:
+    https://docs.cohere.com/docs/tool-use-overview."""
+    content = find_json_at(message, "content")
+    pieces = [("tool_plan", find_text_at(message, "tool_plan"))]
+    for part in content if isinstance(content, list) else [content]:
+        thinking = find_text_at(part, "thinking")
+        pieces.append(("thinking", thinking) if thinking else ("text", wire_format.read_text(part)))
+    for name, piece in pieces:
+        if not piece:
+            continue
+        if name == "text":
+            arriving.said += piece
+        else:
+            arriving.add_thought(piece)
+        kept: dict[str, str] = arriving.turn or {}
+        arriving.turn = kept | {name: kept.get(name, "") + piece}
 
 
 def _read_end(end: Any, arriving: PartialReply) -> None:
     arriving.end(find_json_at(end, "finish_reason"))
     if arriving.failed:
-        arriving.failed = read_text_or_empty(find_json_at(end, "error")) or arriving.failed
+        arriving.failed = find_text_at(end, "error") or arriving.failed
     if usage := find_json_at(end, "usage"):
-        tokens = find_json_at(usage, "tokens")
-        asked, said = (
-            read_token_count(find_json_at(tokens, "input_tokens")),
-            read_token_count(find_json_at(tokens, "output_tokens")),
-        )
-        arriving.usage = Usage(asked, said, read_token_count(find_json_at(usage, "cached_tokens")), 1)
-        arriving.counted = True
+        asked, said = (find_count_at(usage, "tokens", name) for name in ("input_tokens", "output_tokens"))
+        arriving.count(Usage(asked, said, find_count_at(usage, "cached_tokens"), 1))
 
 
 VENDOR = Vendor(

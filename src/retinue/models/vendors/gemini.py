@@ -20,7 +20,7 @@ VENDOR = Vendor(
     environment="GOOGLE_GEMINI_BASE_URL",
     root="/v1beta",
     dialect="gemini",
-    headers=generate_content.build_headers,
+    headers=lambda key: {"x-goog-api-key": key},
     # https://ai.google.dev/gemini-api/docs/document-processing and /audio
     reads=lambda model: frozenset(("image", "pdf", "audio")),
     listing=("/models", "models", "name"),

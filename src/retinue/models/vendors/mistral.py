@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.values import Message
 from ..vendor import Vendor
-from ..wire_format import Encoded, PartialReply, Terms, append_messages, read_text
+from ..wire_format import Encoded, PartialReply, Terms, append_messages, find_json_at, find_objects_at, read_text
 from ..wires import chat
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -52,18 +52,24 @@ class MistralChat(chat.Chat):
             encoded = replace(encoded, messages=encoded.messages[:-1] + b', "prefix": true}')
         return super().write_body(head, encoded)
 
-    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
-        super().read_body(body, arriving)
-        choices = body.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        inner = choice.get("delta") or choice.get("message")
-        content = inner.get("content") if isinstance(inner, dict) else None
-        if content and isinstance(content, str | list):
-            turn = arriving.turn = arriving.turn or {}
-            parts = turn.setdefault("content", [])
-            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-                if isinstance(part, dict):
-                    _add_part(parts, part)
+    def read_choice(self, choice: Mapping[str, Any], arriving: PartialReply) -> None:
+        """Add a choice to the reply, and the parts of its content to the turn; pieces of a part are joined."""
+        super().read_choice(choice, arriving)
+        content = find_json_at(choice.get("delta") or choice.get("message"), "content")
+        turn = arriving.turn = arriving.turn or {}
+        parts = turn.setdefault("content", [])
+        for part in find_objects_at(
+            [{"type": "text", "text": content}] if content and isinstance(content, str) else content
+        ):
+            kind = part.get("type")
+            last = parts[-1] if parts and kind in ("thinking", "text") else {}
+            if last.get("type") != kind:
+                parts.append(dict(part))
+            elif kind == "text":
+                last["text"] = read_text(last) + read_text(part)
+            else:
+                whole = read_text(last.get("thinking")) + read_text(part.get("thinking"))
+                last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the turn; without thoughts its content is the message's own."""
@@ -78,23 +84,4 @@ def _shorten_id(id: str) -> str:  # noqa: A002
     return id if _ID.fullmatch(id) else hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
-def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
-    """Add a part of the content, or the next piece of the last one."""
-    kind = part.get("type")
-    last = parts[-1] if parts and kind in ("thinking", "text") else {}
-    if last.get("type") != kind:
-        parts.append(dict(part))
-    elif kind == "text":
-        last["text"] = read_text(last) + read_text(part)
-    else:
-        whole = read_text(last.get("thinking")) + read_text(part.get("thinking"))
-        last |= part | {"thinking": [{"type": "text", "text": whole}]}
-
-
-VENDOR = Vendor(
-    "Mistral",
-    "https://api.mistral.ai/v1",
-    MistralChat(),
-    keys=("MISTRAL_API_KEY",),
-    priced_as="mistral",
-)
+VENDOR = Vendor("Mistral", "https://api.mistral.ai/v1", MistralChat(), keys=("MISTRAL_API_KEY",), priced_as="mistral")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ..._internal.concurrency import run_in_thread
 from ..._internal.redaction import register_secret
@@ -22,6 +20,11 @@ from ..wires import generate_content, messages
 from . import anthropic, gemini
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_HOSTS = {
+    "global": "aiplatform.googleapis.com",
+    "us": "aiplatform.us.rep.googleapis.com",
+    "eu": "aiplatform.eu.rep.googleapis.com",
+}
 _HINT = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 
 
@@ -35,15 +38,11 @@ class GoogleSignIn:
     def __init__(self) -> None:
         self._credentials: Any = None
         self._renewing = Lock()
-        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     async def __call__(self, request: Unsigned) -> Mapping[str, str]:
         """Return the headers with the token. Raises `ModelError`."""
         if not self._is_fresh():
-            token = self._token
-            async with self._waiting.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                if self._token == token:  # or else another request has renewed it
-                    await run_in_thread(self._renew, token)
+            await run_in_thread(self._renew, self._token)
         headers: dict[str, str] = {}
         self._credentials.apply(headers)
         return headers
@@ -60,7 +59,7 @@ class GoogleSignIn:
         return bool(self._credentials.token_state is TokenState.FRESH)
 
     def _renew(self, token: str | None) -> None:
-        """Renew the token unless it is no longer `token`, as other event loops may do so at this moment."""
+        """Renew the token unless it is no longer `token`, as another request has renewed it meanwhile."""
         import google.auth
         from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
         from google.auth.transport.requests import Request
@@ -81,16 +80,13 @@ class GoogleSignIn:
                 raise failed(f"Vertex AI: the sign-in failed: {error.args[0] if error.args else error}") from None
 
 
-# ── where which model is ─────────────────────────────────────────────────────────────────────────
-
-
 def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     """Return the settings with address and sign-in, and the vendor. Raises `UsageError` if something is missing."""
     if not settings.model:
         raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
     project = os.environ.get("GOOGLE_CLOUD_PROJECT")
     key = settings.api_key or (None if project or settings.base_url else os.environ.get("GOOGLE_API_KEY"))
-    is_claude = _shorten_name(settings.model).startswith("claude")
+    is_claude = settings.model.rpartition("/")[2].startswith("claude")
     if not (key or settings.base_url or project):
         raise UsageError(
             "Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION (or GOOGLE_API_KEY, for"
@@ -98,26 +94,14 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
         )
     if not key and (find_spec("google") is None or find_spec("google.auth") is None):
         raise UsageError("Vertex AI needs the extra 'vertex': pip install 'retinue[vertex]'")
-    base_url = settings.base_url or _build_address("v1" if is_claude else "v1beta1", None if key else project)
+    version, location = "v1" if is_claude else "v1beta1", os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    host = _HOSTS.get(location, f"{location}-aiplatform.googleapis.com")
+    address = f"https://{host}/{version}/projects/{project}/locations/{location}"
+    if key:
+        address = f"https://aiplatform.googleapis.com/{version}"
     sign = settings.sign or (None if key else GoogleSignIn())
-    return replace(settings, base_url=base_url, api_key=key, sign=sign), _CLAUDE if is_claude else VENDOR
-
-
-def _build_address(version: str, project: str | None) -> str:
-    """Return the address of a project's models in its region; without a project, that of express mode."""
-    location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
-    if project is None:
-        return f"https://aiplatform.googleapis.com/{version}"
-    host = {
-        "global": "aiplatform.googleapis.com",
-        "us": "aiplatform.us.rep.googleapis.com",
-        "eu": "aiplatform.eu.rep.googleapis.com",
-    }.get(location, f"{location}-aiplatform.googleapis.com")
-    return f"https://{host}/{version}/projects/{project}/locations/{location}"
-
-
-def _shorten_name(model: str) -> str:
-    return model.rpartition("/")[2]
+    vendor = _CLAUDE if is_claude else VENDOR
+    return replace(settings, base_url=settings.base_url or address, api_key=key, sign=sign), vendor
 
 
 class _Gemini(generate_content.GenerateContent):
@@ -135,7 +119,8 @@ class _Claude(messages.Messages):
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude"""
 
     def find_path(self, model: str, stream: bool) -> str:
-        return f"/publishers/anthropic/models/{_shorten_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
+        method = "streamRawPredict" if stream else "rawPredict"
+        return f"/publishers/anthropic/models/{model.rpartition('/')[2]}:{method}"
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
         parameters = super().build_parameters(terms)
@@ -155,10 +140,4 @@ VENDOR = replace(
     listed_as="google-vertex",
     connect=_connect,
 )
-_CLAUDE = replace(
-    VENDOR,
-    chat=_Claude(),
-    dialect="anthropic",
-    headers=build_bearer_header,
-    reads=anthropic.read_kinds,
-)
+_CLAUDE = replace(VENDOR, chat=_Claude(), dialect="anthropic", headers=build_bearer_header, reads=anthropic.read_kinds)

@@ -9,34 +9,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from ...core.tools.tool import Tool
-from ...core.values import AgentAction, Message, Usage
+from ...core.values import Message, Usage
 from ...errors import ModelRefused
 from ...net.error_mapping import is_about_parameter
-from ..tool_schemas import declare_tool
+from .. import wire_format
+from ..schemas import declare_tool
 from ..wire_format import (
     Encoded,
     PartialReply,
     Terms,
-    Wire,
-    encode_base64,
+    find_count_at,
     find_json_at,
-    merge_options,
-    merge_parameters,
-    parse_input_object,
-    read_text_or_empty,
-    read_token_count,
+    find_objects_at,
+    find_text_at,
     to_json,
-)
+)  # fmt: skip
 
 _MOST_STOPS = 5  # https://ai.google.dev/api/generate-content#GenerationConfig
 _MODES = {"required": "ANY", "none": "NONE"}
-_SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
-_SAMPLING |= {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 
 # Levels and budgets: https://ai.google.dev/gemini-api/docs/thinking and, of the budgets by effort, /openai#thinking
 _TAKES_BUDGETS = re.compile(r"gemini-[12]\b")
@@ -64,27 +59,24 @@ step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier mo
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
 _GO_ON = b']}, {"role": "user", "parts": [{"text": "Continue."}'
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, which begins with a letter or `_`
+_BEGIN = re.compile(r"_*[A-Za-z]|_+$")
 _MAX_NAME = 128
 
 _FAILURES = (
-    *("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"),
-    *("IMAGE_OTHER", "NO_IMAGE"),
-)
+    "MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER", "IMAGE_OTHER",
+    "NO_IMAGE",
+)  # fmt: skip
 _FINISH = {"MODEL_ARMOR": "content_filter", "LANGUAGE": "content_filter", "CONTINUATION": "length"}
 
 
-def build_headers(key: str) -> Mapping[str, str]:
-    """Return the header with the key."""
-    return {"x-goog-api-key": key}
-
-
-# ── the parameters ───────────────────────────────────────────────────────────────────────────────
-
-
-class GenerateContent(Wire):
+class GenerateContent(wire_format.Wire):
     """The API's `generateContent`."""
 
     name, path = "generate_content", ":generateContent"
+    sampling = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"} | {
+        "frequency_penalty": "frequencyPenalty",
+        "presence_penalty": "presencePenalty",
+    }
 
     def find_path(self, model: str, stream: bool) -> str:
         """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
@@ -92,13 +84,12 @@ class GenerateContent(Wire):
         return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        config = {
-            "temperature": terms.temperature,
-            "maxOutputTokens": terms.max_tokens,
-            "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
-            "thinkingConfig": _build_thinking(terms) or None,
-        }
-        config = {name: value for name, value in config.items() if value is not None}
+        config = wire_format.select_given(
+            temperature=terms.temperature,
+            maxOutputTokens=terms.max_tokens,
+            stopSequences=[word for word in terms.stop if word][:_MOST_STOPS] or None,
+            thinkingConfig=_build_thinking(terms) or None,
+        )
         parameters: dict[str, Any] = {"generationConfig": config} if config else {}
         if _NO_SYSTEM in terms.without:
             parameters["systemInstruction"] = None
@@ -109,28 +100,29 @@ class GenerateContent(Wire):
         return parameters
 
     def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        return merge_options(parameters, options)
+        return wire_format.merge_options(parameters, options)
 
     def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-        return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
+        known = self.translate_sampling(options)
+        return wire_format.merge_parameters(parameters, {"generationConfig": known} if known else {})
 
     def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
-        contents = kept if isinstance(kept, _Contents) else _Contents()
+        """Append contents, whose roles alternate; results follow their calls in number and order. The last one, by
+        `kept.last`, stays open, and `kept.ids` has the calls of the last turn that have no result yet."""
         for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
             messages = list(group)
             if are_results:
-                places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
+                places = {id: place for place, id in enumerate(kept.ids)}  # noqa: A001
                 messages.sort(key=lambda message: places.get(message.call_id, len(places)))
             for message in messages:
-                contents = contents.add(message)
-        return contents
+                kept = _add_message(kept, message)
+        return kept
 
     def write_body(self, head: bytes, encoded: Encoded) -> bytes:
         contents, system = encoded.messages, encoded.system
         if not contents:  # at least one is required, so a lone system prompt becomes one
             contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
-        elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
+        elif encoded.last == "model":  # the last one is a user's
             contents += _GO_ON
         head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
         if system and without_system:
@@ -142,11 +134,15 @@ class GenerateContent(Wire):
         return b"{%b}" % b", ".join(filter(None, fields))
 
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
-        candidates = body.get("candidates")
-        listed = candidates if isinstance(candidates, list) else []
-        first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+        first = next((one for one in find_objects_at(body, "candidates") if not one.get("index")), None)
         if first is not None:
-            _read_candidate(first, arriving)
+            for part in find_objects_at(first, "content", "parts"):
+                _read_part(part, arriving)
+            reason, said = find_text_at(first, "finishReason"), find_text_at(first, "finishMessage")
+            if reason.startswith(_FAILURES):
+                arriving.failed = f"{reason}: {said}" if said else reason
+            elif reason != "FINISH_REASON_UNSPECIFIED":
+                arriving.end(_FINISH.get(reason, reason))
         elif find_json_at(body, "promptFeedback", "blockReason"):
             arriving.end("content_filter")
         if counted := body.get("usageMetadata"):  # so far; the last one counts
@@ -155,8 +151,13 @@ class GenerateContent(Wire):
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
+
+        def classify_text(part: dict[str, Any]) -> str:
+            is_text = isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
+            return "" if not is_text else "thought" if part.get("thought") is True else "text"
+
         turn: list[dict[str, Any]] = []
-        for kind, parts in groupby(arriving.turn or (), key=_classify_text):
+        for kind, parts in groupby(arriving.turn or (), key=classify_text):
             if not kind:
                 turn += parts
             elif text := "".join([part["text"] for part in parts]):
@@ -208,59 +209,42 @@ def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
 
 def _encode_name(name: str) -> str:
     """Return a function's name as the API accepts it: with a `_` before what may not be its beginning."""
-    begun = "" if re.match(r"_*[A-Za-z]|_+$", name) else "_"
-    return (begun + _STRANGE.sub("_", name))[:_MAX_NAME]
+    return (("" if _BEGIN.match(name) else "_") + _STRANGE.sub("_", name))[:_MAX_NAME]
 
 
 def _decode_name(name: str) -> str:
-    return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
+    return name if _BEGIN.match(name) else name.removeprefix("_")
 
 
-# ── the conversation: roles alternate, and results follow their calls in number and order ─────────────────────────
+def _add_message(kept: Encoded, message: Message) -> Encoded:
+    """Return the contents with `message`, unless it is blank."""
+    content = message.content.strip()
+    if message.role == "system" and not kept.messages:
+        return replace(kept, system=f"{kept.system}\n\n{content}" if kept.system else content)
+    if message.role == "tool" and message.call_id in kept.ids:
+        left = {id: call for id, call in kept.ids.items() if id != message.call_id}  # noqa: A001
+        return _extend(kept, "user", [_encode_response(kept.ids[message.call_id], {"output": content})], left)
+    missing = [_encode_response(call, {"error": "There is no result."}) for call in kept.ids.values()]
+    answered = _extend(kept, "user", missing, {})
+    if message.role == "assistant":
+        return _extend(answered, "model", *_encode_turn(message))
+    return _extend(answered, "user", _encode_parts(message), {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents(Encoded):
-    """Contents so far, of which the last one, by `role`, stays open.
-
-    `calls`: by the loop's id, the calls of the last turn that have no result yet, as `functionCall` objects.
-    """
-
-    role: str = ""
-    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def add(self, message: Message) -> _Contents:
-        """Return the contents with `message`, unless it is blank."""
-        content = message.content.strip()
-        if message.role == "system" and not self.messages:
-            return replace(self, system=f"{self.system}\n\n{content}" if self.system else content)
-        if message.role == "tool" and message.call_id in self.calls:
-            left = {id: call for id, call in self.calls.items() if id != message.call_id}  # noqa: A001
-            return self._extend("user", [_encode_response(self.calls[message.call_id], {"output": content})], left)
-        missing = [_encode_response(call, {"error": "There is no result."}) for call in self.calls.values()]
-        answered = self._extend("user", missing)
-        if message.role == "assistant":
-            parts, calls = _encode_turn(message)
-            return answered._extend("model", parts, calls)
-        return answered._extend("user", _encode_parts(message))
-
-    def _extend(
-        self, role: str, parts: Sequence[Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]] = {}
-    ) -> _Contents:
-        if not parts:
-            return self
-        begin = b", "
-        if role != self.role:
-            begin = b"]}, " if self.messages else _BEGINNING if role == "model" else b""
-            begin += b'{"role": "%b", "parts": [' % role.encode()
-        added = b", ".join(map(to_json, parts))
-        return replace(self, messages=self.messages + begin + added, role=role, calls=calls)
+def _extend(kept: Encoded, role: str, parts: Sequence[Mapping[str, Any]], calls: Mapping[str, Any]) -> Encoded:
+    if not parts:
+        return kept
+    begin = b", "
+    if role != kept.last:
+        begin = b"]}, " if kept.messages else _BEGINNING if role == "model" else b""
+        begin += b'{"role": "%b", "parts": [' % role.encode()
+    return replace(kept, messages=kept.messages + begin + b", ".join(map(to_json, parts)), last=role, ids=calls)
 
 
 def _encode_parts(message: Message) -> list[dict[str, Any]]:
     """Return a message's files and text as parts."""
     parts: list[dict[str, Any]] = [
-        {"inlineData": {"mimeType": file.media_type, "data": encode_base64(file)}} for file in message.files
+        {"inlineData": {"mimeType": file.media_type, "data": wire_format.encode_base64(file)}} for file in message.files
     ]
     text = message.content.strip()
     return [*parts, {"text": text}] if text else parts
@@ -272,60 +256,39 @@ def _encode_response(call: Mapping[str, Any], response: Mapping[str, Any]) -> di
     return {"functionResponse": {name: call[name] for name in ("id", "name") if name in call} | {"response": response}}
 
 
-def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
-    """Return the parts of a model's turn, and its calls by the loop's ids."""
+def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the parts of a model's turn, and its calls by the loop's ids. A call that was repaired replaces that of
+    its part, and others come as they came."""
+    made = [
+        {"name": _encode_name(call.tool), "args": wire_format.parse_input_object(call.tool_input)}
+        for call in message.calls
+    ]
     if message.state is None:
-        parts = _encode_parts(message)
-        called = [{"functionCall": _encode_call(call)} for call in message.calls]
-        parts += [{**part, "thoughtSignature": UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
+        called: list[dict[str, Any]] = [{"functionCall": call} for call in made]
+        if called:
+            called[0]["thoughtSignature"] = UNSIGNED
+        parts = _encode_parts(message) + called
     else:
-        parts, left = [], list(message.calls)
+        parts, left = [], list(zip(message.calls, made, strict=True))
         for part in json.loads(message.state.turn):
             if not _is_call(part):
                 parts.append(part)
             elif left:  # a strategy may have taken only the first calls
-                parts.append(_replace_call(part, left.pop(0)))
+                (call, mended), former = left.pop(0), part["functionCall"]
+                is_same = _decode_name(former["name"]) == call.tool and (former.get("args") or {}) == mended["args"]
+                parts.append(part if is_same else {**part, "functionCall": former | mended})
     calls = [part["functionCall"] for part in parts if _is_call(part)]
-    return parts, {call.id: made for call, made in zip(message.calls, calls, strict=False)}
-
-
-def _encode_call(call: AgentAction) -> dict[str, Any]:
-    return {"name": _encode_name(call.tool), "args": parse_input_object(call.tool_input)}
-
-
-def _replace_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
-    """Return a part as it came, or with the call as it was repaired."""
-    made = part["functionCall"]
-    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == parse_input_object(call.tool_input):
-        return part
-    return {**part, "functionCall": made | _encode_call(call)}
+    return parts, {call.id: sent for call, sent in zip(message.calls, calls, strict=False)}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
-    return bool(read_text_or_empty(find_json_at(part, "functionCall", "name")))
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
-    parts = find_json_at(candidate, "content", "parts")
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict):
-            _read_part(part, arriving)
-    reason = read_text_or_empty(candidate.get("finishReason"))
-    if reason.startswith(_FAILURES):
-        said = read_text_or_empty(candidate.get("finishMessage"))
-        arriving.failed = f"{reason}: {said}" if said else reason
-    elif reason != "FINISH_REASON_UNSPECIFIED":
-        arriving.end(_FINISH.get(reason, reason))
+    return bool(find_text_at(part, "functionCall", "name"))
 
 
 def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
-    text = read_text_or_empty(part.get("text"))
+    text = find_text_at(part, "text")
     if part.get("thought") is True:
-        arriving.reasoning += text
-        arriving.separates = True
+        arriving.add_thought(text)
     else:
         arriving.said += text
     if _is_call(part):
@@ -338,18 +301,10 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _classify_text(part: Mapping[str, Any]) -> str:
-    if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
-        return ""
-    return "thought" if part.get("thought") is True else "text"
-
-
 def _read_usage(counted: Any) -> Usage:
     """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
-    thought = read_token_count(find_json_at(counted, "thoughtsTokenCount"))
-    said = read_token_count(find_json_at(counted, "candidatesTokenCount")) + thought
-    asked = read_token_count(find_json_at(counted, "promptTokenCount")) + read_token_count(
-        find_json_at(counted, "toolUsePromptTokenCount")
-    )
-    cached = min(asked, read_token_count(find_json_at(counted, "cachedContentTokenCount")))
+    thought = find_count_at(counted, "thoughtsTokenCount")
+    said = find_count_at(counted, "candidatesTokenCount") + thought
+    asked = find_count_at(counted, "promptTokenCount") + find_count_at(counted, "toolUsePromptTokenCount")
+    cached = min(asked, find_count_at(counted, "cachedContentTokenCount"))
     return Usage(asked, said, cached, 1, reasoning_tokens=thought)

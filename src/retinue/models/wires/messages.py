@@ -21,31 +21,14 @@ from typing import Any
 
 from ...core.values import AgentAction, File, Message, Usage
 from ...errors import ModelRefused
-from ..tool_schemas import declare_tool
-from ..wire_format import (
-    Encoded,
-    PartialReply,
-    Terms,
-    Wire,
-    encode_base64,
-    find_json_at,
-    merge_options,
-    parse_input_object,
-    read_arguments,
-    read_text,
-    read_text_or_empty,
-    read_token_count,
-    to_json,
-)
+from .. import wire_format
+from ..schemas import declare_tool
+from ..wire_format import Encoded, PartialReply, Terms, find_count_at, find_json_at, find_text_at, to_json
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _LATEST = (99, 0)
-_MOST = (  # output tokens, up to a version; others that speak this format support as many as the second
-    ((3, 4), 4_096),
-    ((3, 6), 8_192),
-    ((4, 5), 64_000),
-    (_LATEST, 128_000),
-)
+# Output tokens, up to a version; others that speak this format support as many as the second:
+_MOST = (((3, 4), 4_096), ((3, 6), 8_192), ((4, 5), 64_000), (_LATEST, 128_000))
 _OPUS_4 = re.compile(r"opus-4(?:-1\b|-0\b|-2025|@|$)")
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
 _SAMPLING = ("temperature", "top_p", "top_k")
@@ -78,50 +61,43 @@ _REFUSALS = (
 )
 
 
-def build_headers(key: str) -> Mapping[str, str]:
-    """Return the headers with the key and the version of the format."""
-    return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-
-
-class Messages(Wire):
+class Messages(wire_format.Wire):
     """The Messages API."""
 
     name, path = "messages", "/messages"
     dispensable = frozenset(
-        (
-            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
-            *("output_config", "output_config.effort", "output_config.format"),
-        )
+        "temperature top_p top_k stop_sequences cache_control thinking thinking.display output_config"
+        " output_config.effort output_config.format".split()
     )
+    sampling = {name: name for name in _SAMPLING}
+    hottest = 1.0
     results_have_files = True
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "model": terms.model,
-            "max_tokens": _find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
-            "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
-        }
-        if terms.temperature is not None:
-            parameters["temperature"] = min(terms.temperature, 1.0)
-        if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
-            parameters["stop_sequences"] = stop
-        if terms.stream:
-            parameters["stream"] = True
+        parameters = wire_format.select_given(
+            model=terms.model,
+            max_tokens=_find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+            cache_control={"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
+            temperature=self.limit(terms.temperature),
+            stop_sequences=[word for word in terms.stop if word.strip()] or None,  # the API rejects blank ones
+            stream=terms.stream or None,
+        )
         if terms.tools:
-            choice = (
-                "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
-            )
-            parameters["tools"] = [_declare(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
-            parameters["tool_choice"] = {"type": choice}
+            declared = [declare_tool(tool, terms.model, terms.in_words) for tool in terms.tools]
+            parameters["tools"] = [
+                {name: one[name] for name in ("name", "description") if one.get(name)}
+                | {"input_schema": one["parameters"]}
+                for one in declared
+            ]
+            is_free = terms.tool_choice == "required" and _FORCED in terms.without
+            parameters["tool_choice"] = {"type": "auto" if is_free else _CHOICE[terms.tool_choice]}
         return parameters | _build_thinking(terms)
 
     def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        return _reconcile(merge_options(parameters, options, ("tools", "betas")))
+        return _reconcile(wire_format.merge_options(parameters, options, ("tools", "betas")))
 
     def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        known = {name: value for name, value in options.items() if name in _SAMPLING}
-        if "temperature" in known:
-            known["temperature"] = min(known["temperature"], 1.0)
+        known = self.translate_sampling(options)
         choice = parameters.get("tool_choice")
         if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
             known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
@@ -184,14 +160,16 @@ class Messages(Wire):
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
-        whole = [call.extra for call in arriving.list_whole_calls()]
-        turn = [
-            one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)
-        ]
-        blocks = [_join_pieces(block, pieces) for _, block, pieces in turn]
-        by_code = [find_json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
-        wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
-        return {"content": blocks} if wanted or arriving.paused else None
+        whole, blocks = [call.extra for call in arriving.list_whole_calls()], list[dict[str, Any]]()
+        for _, block in arriving.turn or ():
+            if text := block.pop("partial_json", ""):
+                given = wire_format.read_arguments(text)
+                block["input"] = given if isinstance(given, dict) else block.get("input", {})
+            if block["type"] != "tool_use" or any(block is call for call in whole):
+                blocks.append(block)
+        by_code = any(find_json_at(block, "caller", "type") not in (None, "direct") for block in blocks)
+        wanted = by_code or arriving.paused or any(block["type"] not in _PLAIN for block in blocks)
+        return {"content": blocks} if wanted else None
 
     def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
         return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
@@ -205,38 +183,27 @@ class CloudMessages(Messages):
 
     def write_body(self, head: bytes, encoded: Encoded) -> bytes:
         """Return the body with the end of the conversation marked, up to which the prompt is cached."""
-        body = super().write_body(head, encoded)
-        end = b"}]}]}"
-        return (
-            body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
-        )
+        body, end = super().write_body(head, encoded), b"}]}]}"
+        mark = b', "cache_control": {"type": "ephemeral"}'
+        return body.removesuffix(end) + mark + end if body.endswith(end) else body
 
 
 MESSAGES = Messages()
 
 
-def _read_version(model: str) -> tuple[int, int] | None:
-    """Return the version in the model's name, the latest if it is a Claude without one, and `None` for other models."""
+def _read_version(model: str) -> tuple[int, ...]:
+    """Return the version in the model's name, the latest if it is a Claude without one, and `()` for other models."""
     if found := _VERSION.search(model):
         return int(found[1]), int(found[2] or 0)
-    return _LATEST if "claude" in model else None
+    return _LATEST if "claude" in model else ()
 
 
 def _find_most(terms: Terms) -> int:
     """Return how long a reply may be: as published, or else as the model's family. If it is too much, the API says so,
     and the engine learns it."""
-    if terms.most_output or _OPUS_4.search(terms.model):
-        return terms.most_output or 32_000
     version = _read_version(terms.model) or (3, 5)
-    return next(most for last, most in _MOST if version <= last)
-
-
-def _declare(declared: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: declared[name] for name in ("name", "description") if declared.get(name)}
-    return {**told, "input_schema": declared["parameters"]}
-
-
-# ── thinking ─────────────────────────────────────────────────────────────────────────────────────
+    most = 32_000 if _OPUS_4.search(terms.model) else next(most for last, most in _MOST if version <= last)
+    return terms.most_output or most
 
 
 def _build_thinking(terms: Terms) -> dict[str, Any]:
@@ -248,28 +215,21 @@ def _build_thinking(terms: Terms) -> dict[str, Any]:
     shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
-    if not (terms.effort or budget is not None) or (version and version < (3, 7)):
+    if (not terms.effort and budget is None) or () < version < (3, 7):
         return more
     off = terms.effort == "none" or budget == 0
     if off and _DISABLED not in without:
         return {"thinking": {"type": "disabled"}}
-    newest = version is not None and version >= (4, 7)
-    prefers = newest or (version is not None and version >= (4, 6) and bool(terms.effort))
-    if _ENABLED in without or (prefers and _ADAPTIVE not in without):
-        effort = "low" if off else _choose_effort(terms, newest=newest)
+    newest = version >= (4, 7)
+    if _ENABLED in without or ((newest or (terms.effort and version >= (4, 6))) and _ADAPTIVE not in without):
+        effort = terms.effort or next((name for name, most in _BUDGETS.items() if (budget or 0) <= most), "max")
+        effort = "low" if off else {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
         return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
     if off or _UNOPENED in without:
         return more
-    interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
+    interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version >= (4, 0) else {}
     return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
-
-
-def _choose_effort(terms: Terms, *, newest: bool) -> str:
-    """Return the effort that the API knows, or the least one with the budget that was set."""
-    most = terms.thinking_tokens or 0
-    effort = terms.effort or next((name for name, tokens in _BUDGETS.items() if most <= tokens), "max")
-    return {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
 
 
 def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +238,7 @@ def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
     budget = find_json_at(parameters, "thinking", "budget_tokens")
     fitting = min(budget, parameters["max_tokens"] * 3 // 4) if isinstance(budget, int) else _LEAST_BUDGET
     if find_json_at(parameters, "thinking", "type") in (None, "disabled"):
-        either = "temperature" in parameters and (_read_version(parameters["model"]) or (0, 0)) >= (4, 1)
+        either = "temperature" in parameters and _read_version(parameters["model"]) >= (4, 1)
         left_out: Sequence[str] = ("top_p",) if either else ()
     elif find_json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
         left_out = ("thinking",)  # calls cannot be forced beside a budget, nor everywhere beside an effort
@@ -289,14 +249,11 @@ def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in left_out}
 
 
-# ── the conversation ─────────────────────────────────────────────────────────────────────────────
-
-
 def _name_calls(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
     """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
     uses = [block for block in blocks if block["type"] == "tool_use"]
     for use in uses:
-        use["id"] = read_text_or_empty(use.get("id")) or "call"
+        use["id"] = find_text_at(use, "id") or "call"
         while f'"{use["id"]}"'.encode() in before:
             use["id"] += "_"
     return uses
@@ -332,55 +289,51 @@ def _restore_blocks(message: Message) -> Iterator[dict[str, Any]]:
 
 def _encode_file(file: File) -> dict[str, Any]:
     """https://docs.anthropic.com/en/docs/build-with-claude/pdf-support: a PDF is a document, with a title."""
-    source = {"type": "base64", "media_type": file.media_type, "data": encode_base64(file)}
+    source = {"type": "base64", "media_type": file.media_type, "data": wire_format.encode_base64(file)}
     title = {"title": file.name} if file.kind == "pdf" and file.name else {}
     return {"type": "document" if file.kind == "pdf" else "image", "source": source, **title}
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
     name = _STRANGE.sub("_", call.tool)[:_LONGEST_NAME] or "_"
-    return {"type": "tool_use", "name": name, "input": parse_input_object(call.tool_input)}
+    return {"type": "tool_use", "name": name, "input": wire_format.parse_input_object(call.tool_input)}
 
 
 def _encode_result(message: Message, call_id: str, content: str) -> dict[str, Any]:
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
-    if message.files:
-        text = [{"type": "text", "text": content}] if content else []
-        return result | {"content": [*text, *map(_encode_file, message.files)]}
-    return result | {"content": content} if content else result
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
+    text = [{"type": "text", "text": content}] if content else []
+    parts = [*text, *map(_encode_file, message.files)] if message.files else content
+    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
+    return result | ({"content": parts} if parts else {})
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
+    """Read a block, or the beginning of one, which deltas follow in a stream."""
     kind = find_json_at(block, "type")
     if not isinstance(kind, str):
         return
-    arriving.turn = [*(arriving.turn or ()), (index, block, {})]
+    arriving.turn = [*(arriving.turn or ()), (index, block)]
     if kind == "text":
-        arriving.said += read_text(block)
+        arriving.said += wire_format.read_text(block)
     elif kind == "tool_use":
-        given = find_json_at(block, "input") or None  # empty in a stream, where it follows in deltas
-        piece = {"id": find_json_at(block, "id"), "name": find_json_at(block, "name")}
-        call = arriving.add_call(index, piece | {"arguments": given}, arriving.calls.values())
-        call.extra = block
+        piece = {"id": block.get("id"), "name": block.get("name"), "arguments": block.get("input") or None}
+        arriving.add_call(index, piece, arriving.calls.values()).extra = block
     elif kind in _THOUGHTS:
-        arriving.separates = True
-        arriving.reasoning += read_text_or_empty(block.get("thinking"))
+        arriving.add_thought(find_text_at(block, "thinking"))
 
 
 def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
-    arriving.said += read_text_or_empty(find_json_at(delta, "text"))
-    arriving.reasoning += read_text_or_empty(find_json_at(delta, "thinking"))
-    begun = next((one for one in reversed(arriving.turn or ()) if one[0] == index), None)
-    if begun is None or not isinstance(delta, dict):
+    arriving.said += find_text_at(delta, "text")
+    arriving.reasoning += find_text_at(delta, "thinking")
+    block = next((block for at, block in reversed(arriving.turn or ()) if at == index), None)
+    if block is None or not isinstance(delta, dict):
         return
-    _, block, pieces = begun
     if block["type"] == "tool_use":
         arriving.add_call(index, {"arguments": delta.get("partial_json")})
     for key, value in delta.items():
-        pieces.setdefault(key, []).append(value)
+        if key == "citation":
+            block["citations"] = [*(block.get("citations") or ()), value]
+        elif key in ("text", "thinking", "signature", "content", "partial_json"):
+            block[key] = find_text_at(block, key) + find_text_at(value)
 
 
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
@@ -389,31 +342,15 @@ def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     if reason == "refusal":  # what came before it is to be discarded
         arriving.calls.clear()
     if usage:
-        arriving.usage = _read_usage(usage, arriving.usage)
-        arriving.counted = True
-
-
-def _join_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return a block with what came after its start in a stream."""
-    whole = dict(block)
-    for key, values in pieces.items():
-        if key == "partial_json":
-            text = "".join(map(read_text_or_empty, values))
-            given = read_arguments(text)
-            whole["input"] = given if text and isinstance(given, dict) else block.get("input", {})
-        elif key == "citation":
-            whole["citations"] = [*(block.get("citations") or ()), *values]
-        elif key in ("text", "thinking", "signature", "content"):
-            whole[key] = read_text_or_empty(block.get(key)) + "".join(map(read_text_or_empty, values))
-    return whole
+        arriving.count(_read_usage(usage, arriving.usage))
 
 
 def _read_usage(counted: Any, before: Usage) -> Usage:
     """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
-    cached = read_token_count(find_json_at(counted, "cache_read_input_tokens"))
-    written = read_token_count(find_json_at(counted, "cache_creation_input_tokens"))
-    asked = read_token_count(find_json_at(counted, "input_tokens")) + cached + written
-    said = read_token_count(find_json_at(counted, "output_tokens"))
-    thought = read_token_count(find_json_at(counted, "output_tokens_details", "thinking_tokens"))
+    cached = find_count_at(counted, "cache_read_input_tokens")
+    written = find_count_at(counted, "cache_creation_input_tokens")
+    asked = find_count_at(counted, "input_tokens") + cached + written
+    said = find_count_at(counted, "output_tokens")
+    thought = find_count_at(counted, "output_tokens_details", "thinking_tokens")
     read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
     return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)

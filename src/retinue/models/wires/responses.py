@@ -12,64 +12,45 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from ...core.tools.tool import Tool
-from ...core.values import AgentAction, File, Message, Usage
-from ..tool_schemas import declare_tool
-from ..wire_format import (
-    Encoded,
-    PartialReply,
-    Terms,
-    Wire,
-    append_messages,
-    choose_file_name,
-    encode_audio,
-    encode_data_url,
-    find_json_at,
-    merge_options,
-    merge_parameters,
-    parse_input_object,
-    read_arguments,
-    read_text,
-    read_text_or_empty,
-    read_token_count,
-)
+from ...core.values import AgentAction, Message, Usage
+from .. import wire_format
+from ..schemas import declare_tool
+from ..wire_format import Encoded, PartialReply, Terms, find_count_at, find_json_at, find_objects_at, find_text_at
 
 _LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
 _MAX_ID = 64  # characters: https://github.com/RooCodeInc/Roo-Code/pull/10763
-_ENCRYPTED = "reasoning.encrypted_content"
-_SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
+_SAMPLED = ("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key")
 
 
-class Responses(Wire):
+class Responses(wire_format.Wire):
     """The Responses API."""
 
     name, path = "responses", "/responses"
     dispensable = frozenset(("include", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
+    sampling = {name: name for name in _SAMPLED}
     results_have_files = True
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"model": terms.model, "store": False, "include": [_ENCRYPTED]}
-        if terms.stream:
-            parameters["stream"] = True
-        if terms.temperature is not None:
-            parameters["temperature"] = terms.temperature
-        if terms.max_tokens is not None:
-            parameters["max_output_tokens"] = max(terms.max_tokens, _LEAST)
-        asked = {"effort": terms.effort, "summary": terms.summary}
-        if reasoning := {name: value for name, value in asked.items() if value}:
-            parameters["reasoning"] = reasoning
-        if terms.verbosity:
-            parameters["text"] = {"verbosity": terms.verbosity}
+        parameters = wire_format.select_given(
+            model=terms.model,
+            store=False,
+            include=["reasoning.encrypted_content"],
+            stream=terms.stream or None,
+            temperature=terms.temperature,
+            max_output_tokens=None if terms.max_tokens is None else max(terms.max_tokens, _LEAST),
+            reasoning=wire_format.select_given(effort=terms.effort or None, summary=terms.summary or None) or None,
+            text={"verbosity": terms.verbosity} if terms.verbosity else None,
+        )
         if terms.tools:
-            tools = [_declare(tool, terms) for tool in terms.tools]
-            parameters |= {"tools": tools, "tool_choice": terms.tool_choice}
+            # By default a schema would be made strict, so that optional arguments became required:
+            # https://developers.openai.com/api/docs/guides/migrate-to-responses
+            declared = [declare_tool(tool, terms.model, terms.in_words) for tool in terms.tools]
+            parameters["tools"] = [{"type": "function", "strict": False, **one} for one in declared]
+            parameters["tool_choice"] = terms.tool_choice
         return parameters
 
     def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        return merge_options(parameters, options, ("tools", "include"))
-
-    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        return merge_parameters(parameters, {name: options[name] for name in _SAMPLED & set(options)})
+        return wire_format.merge_options(parameters, options, ("tools", "include"))
 
     def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
         items: list[dict[str, Any]] = []
@@ -88,7 +69,7 @@ class Responses(Wire):
                     items.append({"role": message.role, "content": content})
                 items += map(_encode_call, message.calls)
                 ids = {} if message.calls else ids
-        return replace(append_messages(kept, items), ids=ids)
+        return replace(wire_format.append_messages(kept, items), ids=ids)
 
     def write_body(self, head: bytes, encoded: Encoded) -> bytes:
         return b'%b, "input": [%b]}' % (head, encoded.messages)
@@ -96,22 +77,22 @@ class Responses(Wire):
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
         turn: _Turn = arriving.turn or _Turn()
         arriving.turn = turn
-        delta = read_text_or_empty(body.get("delta"))
+        delta = find_text_at(body, "delta")
         match body.get("type"):
             case "response.output_item.added" if find_json_at(body, "item", "type") == "message":
                 turn.comments = find_json_at(body, "item", "phase") == "commentary"
             case "response.output_text.delta" | "response.refusal.delta":
-                _add_text(delta, arriving, turn)
+                turn.add_text(delta, arriving)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                _add_thought(delta, body.get("summary_index", 0), arriving, turn)
+                turn.add_thought(delta, body.get("summary_index", 0), arriving)
             case "response.output_item.done":
-                _add_item(body.get("item"), arriving, turn)
+                turn.add_item(body.get("item"), arriving)
             case "response.completed" | "response.incomplete" | "response.failed":
-                _read_end(body.get("response"), arriving, turn)
+                turn.end(body.get("response"), arriving)
             case "error":
                 arriving.failed = {name: body[name] for name in body if name != "type"}
             case None if body.get("object") == "response" or "output" in body:
-                _read_end(body, arriving, turn)
+                turn.end(body, arriving)
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the items of the turn that can be sent back.
@@ -120,15 +101,14 @@ class Responses(Wire):
         knows ("Items are not persisted when `store` is set to false",
         https://github.com/langchain-ai/langchain/pull/38372), and with it the ids by which the other items refer to it.
         """
-        turn: _Turn = arriving.turn
         whole = [call.id for call in arriving.list_whole_calls()]
-        items = [item for item in turn.items if item.get("type") != "function_call" or item.get("call_id", "") in whole]
-        known = [
-            item
-            for item in items
-            if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")
-        ]
-        if len(known) < len(items):
+        known, has_unknown = list[dict[str, Any]](), False
+        for item in arriving.turn.items:
+            if item.get("type") == "reasoning" and not (item.get("encrypted_content") or item.get("content")):
+                has_unknown = True
+            elif item.get("type") != "function_call" or item.get("call_id", "") in whole:
+                known.append(item)
+        if has_unknown:
             known = [{name: item[name] for name in item if name != "id"} for item in known]
         return _drop_last_reasoning(known)
 
@@ -136,36 +116,26 @@ class Responses(Wire):
 RESPONSES = Responses()
 
 
-def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
-    """Describe a tool. By default its schema would be made strict, so that optional arguments became
-    required: https://developers.openai.com/api/docs/guides/migrate-to-responses."""
-    return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
-
-
-# ── the conversation ─────────────────────────────────────────────────────────────────────────────
-
-
 def _encode_content(message: Message) -> str | list[dict[str, Any]]:
-    """Return what is in a message or in a tool's result: its text, or parts."""
+    """Return what is in a message or in a tool's result: its text, or parts.
+
+    https://platform.openai.com/docs/guides/pdf-files, and the SDK's `ResponseInputAudioParam`.
+    """
     text = message.content.strip()
-    if not message.files:
-        return text
-    files = list(map(_encode_file, message.files))
-    return [{"type": "input_text", "text": text}, *files] if text else files
-
-
-def _encode_file(file: File) -> dict[str, Any]:
-    """https://platform.openai.com/docs/guides/pdf-files, and the SDK's `ResponseInputAudioParam`."""
-    match file.kind:
-        case "pdf":
-            return {"type": "input_file", "filename": choose_file_name(file), "file_data": encode_data_url(file)}
-        case "audio":
-            return {"type": "input_audio", "input_audio": encode_audio(file)}
-    return {"type": "input_image", "image_url": encode_data_url(file), "detail": file.detail}
+    parts: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
+    for file in message.files:
+        if file.kind == "pdf":
+            parts.append({"type": "input_file", **wire_format.encode_pdf(file)})
+        elif file.kind == "audio":
+            parts.append(wire_format.encode_audio(file))
+        else:
+            url = wire_format.encode_data_url(file)
+            parts.append({"type": "input_image", "image_url": url, "detail": file.detail})
+    return parts if message.files else text
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
-    arguments = json.dumps(parse_input_object(call.tool_input), ensure_ascii=False)
+    arguments = wire_format.encode_arguments(call)
     return {"type": "function_call", "call_id": _shorten_id(call.id), "name": call.tool, "arguments": arguments}
 
 
@@ -183,29 +153,28 @@ def _restore_turn(message: Message) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(message.state.turn if message.state else "[]")
     if not_taken := _find_calls(items)[len(message.calls) :]:
         items = _drop_last_reasoning(items[: items.index(not_taken[0])])
-    for call, item in zip(message.calls, _find_calls(items), strict=False):
-        arguments = read_text_or_empty(item.get("arguments"))
-        if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
-            item |= {"name": call.tool, "arguments": _encode_call(call)["arguments"]}
+    made = _find_calls(items)
+    for call, item in zip(message.calls, made, strict=False):
+        if (
+            item.get("name") != call.tool
+            or wire_format.read_arguments(find_text_at(item, "arguments")) != call.tool_input
+        ):
+            item |= {"name": call.tool, "arguments": wire_format.encode_arguments(call)}
             item.pop("id", None)  # which is that of the item as it was
         item["call_id"] = item.get("call_id") or call.id
-    return [*items, *map(_encode_call, message.calls[len(_find_calls(items)) :])]
+    return [*items, *map(_encode_call, message.calls[len(made) :])]
 
 
 def _find_calls(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for item in items if item.get("type") == "function_call"]
 
 
-def _drop_last_reasoning(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_last_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the items without reasoning at their end: "Item 'rs_…' of type 'reasoning' was provided without its
     required following item", https://github.com/openai/openai-node/issues/1567."""
-    kept = list(items)
-    while kept and kept[-1].get("type") == "reasoning":
-        kept.pop()
-    return kept
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
+    while items and items[-1].get("type") == "reasoning":
+        items = items[:-1]
+    return items
 
 
 @dataclass(slots=True)
@@ -224,82 +193,74 @@ class _Turn:
     has_text: bool = False
     has_thoughts: bool = False
 
+    def add_text(self, text: str, arriving: PartialReply) -> None:
+        """Pass on the text of a message. A commentary is what is said beside calls; before an answer, it is reasoning.
 
-def _add_text(text: str, arriving: PartialReply, turn: _Turn) -> None:
-    """Pass on the text of a message. A commentary is what is said beside calls; before an answer, it is reasoning.
+        https://developers.openai.com/api/docs/guides/deployment-checklist#set-up-the-assistant-phase-parameter
+        """
+        is_next, self.in_text = not self.in_text, True
+        if self.comments:
+            self.aside += f"\n\n{text}" if is_next and self.aside else text
+            return
+        if self.aside:
+            self.add_thought(self.aside, "aside", arriving)
+            self.aside, self.part = "", None
+        arriving.said += f"\n\n{text}" if is_next and self.has_text else text
+        self.has_text = True
 
-    https://developers.openai.com/api/docs/guides/deployment-checklist#set-up-the-assistant-phase-parameter
-    """
-    is_next, turn.in_text = not turn.in_text, True
-    if turn.comments:
-        turn.aside += f"\n\n{text}" if is_next and turn.aside else text
-        return
-    if turn.aside:
-        _add_thought(turn.aside, "aside", arriving, turn)
-        turn.aside, turn.part = "", None
-    arriving.said += f"\n\n{text}" if is_next and turn.has_text else text
-    turn.has_text = True
+    def add_thought(self, text: str, part: Any, arriving: PartialReply) -> None:
+        """Pass on what may be shown of the model's thoughts, of which this is a `part`."""
+        arriving.add_thought(f"\n\n{text}" if part != self.part and self.has_thoughts else text)
+        self.part, self.has_thoughts = part, True
 
+    def add_item(self, item: Any, arriving: PartialReply) -> None:
+        """Take an item that is whole, or that will not go on. Of what was streamed, it has nothing new."""
+        if not isinstance(item, dict):
+            return
+        self.items.append(item)
+        match item.get("type"):
+            case "message":
+                if not self.in_text:
+                    self.comments = item.get("phase") == "commentary"
+                    self.add_text(wire_format.read_text(item.get("content")), arriving)
+                self.in_text = self.comments = False
+            case "function_call":
+                arriving.add_call(None, {**item, "id": item.get("call_id")}, arriving.calls.values())
+            case "reasoning":
+                thoughts = item.get("summary") or item.get("content")
+                for number, part in enumerate(find_objects_at(thoughts) if self.part is None else ()):
+                    self.add_thought(find_text_at(part, "text"), number, arriving)
+                arriving.separates, self.part = True, None
 
-def _add_thought(text: str, part: Any, arriving: PartialReply, turn: _Turn) -> None:
-    """Pass on what may be shown of the model's thoughts, of which this is a `part`."""
-    arriving.reasoning += f"\n\n{text}" if part != turn.part and turn.has_thoughts else text
-    turn.part, arriving.separates, turn.has_thoughts = part, True, True
-
-
-def _add_item(item: Any, arriving: PartialReply, turn: _Turn) -> None:
-    """Take an item that is whole, or that will not go on. Of what was streamed, it has nothing new."""
-    if not isinstance(item, dict):
-        return
-    turn.items.append(item)
-    match item.get("type"):
-        case "message":
-            if not turn.in_text:
-                turn.comments = item.get("phase") == "commentary"
-                _add_text(read_text(item.get("content")), arriving, turn)
-            turn.in_text = turn.comments = False
-        case "function_call":
-            piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
-            arriving.add_call(None, piece, arriving.calls.values())
-        case "reasoning":
-            thoughts = item.get("summary") or item.get("content")
-            for number, part in enumerate(thoughts if isinstance(thoughts, list) and turn.part is None else ()):
-                _add_thought(read_text_or_empty(find_json_at(part, "text")), number, arriving, turn)
-            arriving.separates, turn.part = True, None
-
-
-def _read_end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
-    output = find_json_at(response, "output")
-    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    streamed = [str(item.get("type")) for item in turn.items]
-    in_order = items if len(items) > len(turn.items) else turn.items
-    for item in items:  # of a kind, those come first that were streamed to their end
-        if (kind := str(item.get("type"))) in streamed:
-            streamed.remove(kind)
+    def end(self, response: Any, arriving: PartialReply) -> None:
+        """Take the whole response, which repeats the items that were streamed."""
+        items = find_objects_at(response, "output")
+        streamed = [str(item.get("type")) for item in self.items]
+        in_order = items if len(items) > len(self.items) else self.items
+        for item in items:  # of a kind, those come first that were streamed to their end
+            if (kind := str(item.get("type"))) in streamed:
+                streamed.remove(kind)
+            else:
+                self.add_item(item, arriving)
+        self.items = in_order
+        if arriving.calls or not self.has_text:
+            arriving.said += f"\n\n{self.aside}" if self.aside and self.has_text else self.aside
+        if counted := find_json_at(response, "usage"):
+            arriving.count(_read_usage(counted))
+        status = find_json_at(response, "status") or "completed"
+        if status in ("completed", "incomplete"):
+            reason = "max_output_tokens" if status == "incomplete" else "stop"
+            arriving.end(find_json_at(response, "incomplete_details", "reason") or reason)
         else:
-            _add_item(item, arriving, turn)
-    turn.items = in_order
-    if arriving.calls or not turn.has_text:
-        arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_text else turn.aside
-    if counted := find_json_at(response, "usage"):
-        arriving.usage = _read_usage(counted)
-        arriving.counted = True
-    status = find_json_at(response, "status") or "completed"
-    if status in ("completed", "incomplete"):
-        is_cut = status == "incomplete"
-        arriving.end(
-            find_json_at(response, "incomplete_details", "reason") or ("max_output_tokens" if is_cut else "stop")
-        )
-    else:
-        arriving.failed = find_json_at(response, "error") or f"the response is {status}"
+            arriving.failed = find_json_at(response, "error") or f"the response is {status}"
 
 
 def _read_usage(counted: Any) -> Usage:
     return Usage(
-        read_token_count(find_json_at(counted, "input_tokens")),
-        read_token_count(find_json_at(counted, "output_tokens")),
-        read_token_count(find_json_at(counted, "input_tokens_details", "cached_tokens")),
+        find_count_at(counted, "input_tokens"),
+        find_count_at(counted, "output_tokens"),
+        find_count_at(counted, "input_tokens_details", "cached_tokens"),
         1,
-        reasoning_tokens=read_token_count(find_json_at(counted, "output_tokens_details", "reasoning_tokens")),
-        cache_write_tokens=read_token_count(find_json_at(counted, "input_tokens_details", "cache_write_tokens")),
+        reasoning_tokens=find_count_at(counted, "output_tokens_details", "reasoning_tokens"),
+        cache_write_tokens=find_count_at(counted, "input_tokens_details", "cache_write_tokens"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select
 
-from ...documents.store_database import check_installed
+from ...documents.document_store import check_installed
 from ...errors import UsageError
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView

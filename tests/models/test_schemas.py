@@ -13,7 +13,7 @@ from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue import Agent, Tool
 from retinue.core.tools.signature import build_schema_signature
-from retinue.models.tool_schemas import declare_tool
+from retinue.models.schemas import declare_tool
 
 
 class Node(BaseModel):
