@@ -15,13 +15,6 @@ from retinue.core.events import Called
 from retinue.core.schema.patterns import print_regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
-from retinue.strategies.facts.copied_answers import (
-    NOT_STATED,
-    build_copied_constraint,
-    find_asked_kind,
-    is_of_another_event,
-    is_relation_asked,
-)
 from retinue.strategies.facts.descriptions import (
     build_description_constraint,
     describe_request,
@@ -29,7 +22,13 @@ from retinue.strategies.facts.descriptions import (
     find_descriptions,
     find_listed_names,
     find_names,
-    replace_description,
+)
+from retinue.strategies.facts.fact_finder import (
+    NOT_STATED,
+    build_copied_constraint,
+    find_asked_kind,
+    is_of_another_event,
+    is_relation_asked,
 )
 from retinue.strategies.facts.quantities import is_measure_asked
 from retinue.strategies.facts.question_plan import (
@@ -287,11 +286,6 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
 def test_a_description_is_left_alone_only_if_the_question_may_ask_for_what_it_says(question: str, sure: bool) -> None:
     shape = build_description_constraint(question, find_descriptions(question))
     assert bool(re.fullmatch(print_regex(shape.pattern), " none\n")) is not sure
-
-
-def test_a_name_takes_the_place_of_the_whole_description() -> None:
-    question = "What is the area of the town in which Ada Rell died?"
-    assert replace_description(question, "the town in which Ada Rell died", "Marl") == "What is the area of Marl?"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from ..core.protocols import Flow, Strategy, Task, needs_tools
 from .react import React
 from .tool_calling import ToolCalling
 
-_STEPS = {"careful": 60}  # its replies are a few words each, and a question takes up to 40 of them
-
 
 @dataclass(frozen=True)
 class Auto:
@@ -45,7 +43,7 @@ def preset_strategy(engine: str, *, searches: bool) -> str:
 
 def find_usual_steps(strategy: str) -> int:
     """Return how many replies a question may take with the strategy of this name, if the user sets no limit."""
-    return _STEPS.get(strategy, 10)
+    return 60 if strategy == "careful" else 10  # the replies of `careful` are a few words each, and it takes up to 40
 
 
 def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:

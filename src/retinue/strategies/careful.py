@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from ..core.protocols import Flow, Task, act
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message
-from .facts.copied_answers import NOT_STATED, find_asked_kind
 from .facts.descriptions import describe_request, find_listed_names
-from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
+from .facts.fact_finder import FOUND, NOT_STATED, YES_OR_NO, FactFinder, find_asked_kind
 from .facts.quantities import Unreadable, separate_terms
 from .facts.question_plan import (
+    BETWEEN,
     QuestionStep,
     calculate_step,
     fill_expression,
     fill_references,
     is_list,
-    join_results,
     plan_count,
     plan_question,
     split_list,
@@ -75,14 +74,15 @@ class _Run(NarrowRun):
     def find_answer(self) -> Flow:
         """Answer one question after the other, each with names for what it refers to in those before it."""
         *earlier, last = _split_questions(self._task.question)
-        said = list(self._task.history)
+        task = self._task
         for question in earlier:
-            finish = yield from self._answer_one(question, said)
-            said += [Message("user", question), Message("assistant", finish.output)]
-        return (yield from self._answer_one(last, said))
+            finish = yield from self._answer_one(question, task)
+            said = (Message("user", question), Message("assistant", finish.output))
+            task = replace(task, history=(*task.history, *said))
+        return (yield from self._answer_one(last, task))
 
-    def _answer_one(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = separate_terms((yield from self.name_references(question, history, self._task.window)))
+    def _answer_one(self, question: str, task: Task) -> Flow:
+        terms = separate_terms((yield from self.name_references(question, task)))
         question, self._facts.units = terms.question, terms.units
         steps = yield from plan_question(self, question)
         finish = yield from self._do_steps(question, steps)
@@ -121,33 +121,25 @@ class _Run(NarrowRun):
 
     def _do_step(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
         match step.kind:
-            case "find":
+            case "each" if step.uses:
+                used, found = step.uses[0], []
+                for part in split_list(values[used - 1])[:_EACH]:
+                    each = [*values[: used - 1], part, *values[used:]]
+                    found.append((yield from self._facts.find(fill_references(step.text, each))))
+                return BETWEEN.join(found)
+            case "find" | "each":
                 return (yield from self._facts.find(fill_references(step.text, values), listed=listed))
-            case "each":
-                return (yield from self._find_each(step, values))
-            case "compute":
-                return (yield from self._compute(fill_expression(step.text, values)))
             case "judge":
                 return (yield from self._judge(fill_references(step.text, values)))
+            case "compute":
+                expression = fill_expression(step.text, values)
+                if self._sums is None:
+                    raise Unreadable("there is no tool that calculates")
+                (seen,) = yield from act(AgentAction(self._sums.name, expression))
+                if seen.outcome not in FOUND:
+                    raise Unreadable(seen.text)
+                return seen.text.strip()
         return calculate_step(step, values)
-
-    def _find_each(self, step: QuestionStep, values: list[str]) -> Part[str]:
-        if not step.uses:
-            return (yield from self._facts.find(step.text))
-        used = step.uses[0]
-        found = []
-        for part in split_list(values[used - 1])[:_EACH]:
-            each = [*values[: used - 1], part, *values[used:]]
-            found.append((yield from self._facts.find(fill_references(step.text, each))))
-        return join_results(found)
-
-    def _compute(self, text: str) -> Part[str]:
-        if self._sums is None:
-            raise Unreadable("there is no tool that calculates")
-        (seen,) = yield from act(AgentAction(self._sums.name, text))
-        if seen.outcome not in FOUND:
-            raise Unreadable(seen.text)
-        return seen.text.strip()
 
     def _judge(self, question: str) -> Part[str]:
         options = describe_request(question, find_listed_names(question)) if " or " in question else []

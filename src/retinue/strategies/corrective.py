@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -18,13 +19,12 @@ from ..core.protocols import Flow, Task, act
 from ..core.schema.patterns import Chars, Repeat, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish
-from .facts.copied_answers import build_copied_constraint
 from .facts.descriptions import find_names
-from .facts.fact_finder import FOUND, YES_OR_NO
+from .facts.fact_finder import FOUND, YES_OR_NO, build_copied_constraint
 from .facts.sub_prompts import NarrowRun, build_choice_constraint, build_field_constraint, may_look_up
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
-from .prompting.prompt_parts import read_prompt_parts
+from .prompting.prompt_parts import fill_prompt_part
 from .react import React
 from .wrappers.wrapper import Part
 
@@ -34,6 +34,7 @@ _AFTER = frozenset("not is are was were has have be known that which who to and 
 _FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
 _WORDS = build_field_constraint("words", seq(_FEW, "\n"))
 _CALCULATOR = "calculator"
+_fill_prompt = partial(fill_prompt_part, "corrective")
 _SEVERAL = 2  # words, or sources
 _NOTHING = "I found nothing that answers this"
 
@@ -50,7 +51,7 @@ class Corrective:
 
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
-        sources = [tool for tool in task.tools if _is_source(tool)]
+        sources = [tool for tool in task.tools if may_look_up(tool) and tool.name.casefold() != _CALCULATOR]
         others = [tool for tool in task.tools if tool not in sources and "title" not in _list_arguments(tool)]
         if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
@@ -62,9 +63,8 @@ class _Run(NarrowRun):
 
     def __init__(self, task: Task, sources: Sequence[Tool], rewordings: int) -> None:
         super().__init__(answer_shape(200), _REPLY_TOKENS)
-        self._question, self._history, self._window = task.question.strip(), task.history, task.window
-        self._sources = [tool.name for tool in sources]
-        self._described = {tool.name: tool.description for tool in sources}
+        self._task, self._question = task, task.question.strip()
+        self._sources = {tool.name: tool.description for tool in sources}
         self._out = next((tool for tool in task.tools if "title" in _list_arguments(tool)), None)
         self._rewordings = rewordings
         self._about = ""  # what the first source says of the things that the question is about
@@ -73,35 +73,36 @@ class _Run(NarrowRun):
 
     def find_answer(self) -> Flow:
         """Search the sources in turn: the first one, that which the question is for, and the others."""
-        self._question = yield from self.name_references(self._question, self._history, self._window)
+        self._question = question = yield from self.name_references(self._question, self._task)
         wanted = yield from self._choose_source()
-        first, question = self._sources[0], self._question
+        first = next(iter(self._sources))
         queries, thought = [question], ""
         if wanted != first:
             known = yield from self._describe_things(first)
-            names = [] if known is None else [one for one in find_names(known.sentence) if one not in question][:_NAMES]
+            names = [one for one in find_names(known.sentence if known else "") if one not in question][:_NAMES]
             searched = f"Found nothing in {first}. Will continue with {wanted}."
             queries, thought = [*names, question], searched if self._seen else f"Will look in {wanted} first."
             if known is not None and names:
                 self._about, self._names = known.sentence, names
                 thought = f"{first} says: {known.sentence} Will look in {wanted} for {', '.join(names)}."
-        others = [one for one in self._sources if one not in (first, wanted)]
-        before = first
-        for source in [wanted, *([] if wanted == first else [first]), *others]:
-            found = yield from self._search_source(source, queries, thought or _tell_next(before, source))
+        before = ""
+        for source in dict.fromkeys((wanted, *self._sources)):
+            if before:
+                queries, thought = [question], f"Found nothing in {before}. Will continue with {source}."
+                self._about, self._names = "", ()
+            found = yield from self._search_source(source, queries, thought)
             if found is not None:
                 return AgentFinish({"output": found.answer})
-            queries, thought, before = [question], "", source
-            self._about, self._names = "", ()
+            before = source
         return (yield from self._report_nothing_found(before))
 
     def _choose_source(self) -> Part[str]:
-        """Return the source that the question is for."""
-        described = "\n".join(f"{name}: {self._described[name]}" for name in self._sources)
-        places = {"first": self._sources[0], "middle": self._sources[len(self._sources) // 2]}
-        text = _fill_prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
-        said = yield from self.say(text, self._question, build_choice_constraint("where", self._sources))
-        return said if said in self._sources else self._sources[0]
+        names = list(self._sources)
+        described = "\n".join(f"{name}: {description}" for name, description in self._sources.items())
+        places = {"first": names[0], "middle": names[len(names) // 2], "last": names[-1]}
+        text = _fill_prompt("route", sources=described, question=self._question, **places)
+        said = yield from self.say(text, self._question, build_choice_constraint("where", names))
+        return said if said in names else names[0]
 
     def _describe_things(self, source: str) -> Part[FoundSentence | None]:
         """Return what a source says of the things that the question is about."""
@@ -121,7 +122,9 @@ class _Run(NarrowRun):
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
         for attempt in range(self._rewordings + 1):
             if attempt:
-                queries = [(yield from self._reword())]
+                text = _fill_prompt("reword", question=self._question)
+                words = yield from self.say(text, self._question, _WORDS, aside=True)
+                queries = [" ".join({word.casefold(): word for word in words.split()}.values())]
                 thought = f"Found nothing on that in {source}. Will try other words."
             passages = yield from self._find_passages(source, queries, thought)
             found = yield from self._choose_sentence(self._question, source, passages)
@@ -155,23 +158,15 @@ class _Run(NarrowRun):
         wanted = stem_words(question)
         nearest = max(sentences, key=lambda one: count_common_words(wanted, one))
         for one in dict.fromkeys((chosen, nearest)):
-            if not self._is_near(one, wanted):
-                continue  # a small model says of many things that they are an answer
+            # A small model says of many things that they are an answer: half of the words must be there, or a name.
+            if self._names and not any(name in one.passage for name in self._names):
+                continue
+            if not self._names and 2 * count_common_words(wanted, one) < len(wanted):
+                continue
             asked = _fill_prompt("says", text=f"{self._about} {one.sentence}".strip(), question=question)
             if (yield from self.say(asked, one.sentence, YES_OR_NO)) == "yes":
                 return one
         return None
-
-    def _is_near(self, found: FoundSentence, wanted: set[str]) -> bool:
-        """Return whether a sentence has half of the words that are wanted, or one of the names that were found."""
-        if self._names:
-            return any(name in found.passage for name in self._names)
-        return 2 * count_common_words(wanted, found) >= len(wanted)
-
-    def _reword(self) -> Part[str]:
-        text = _fill_prompt("reword", question=self._question)
-        words = yield from self.say(text, self._question, _WORDS, aside=True)
-        return " ".join({word.casefold(): word for word in words.split()}.values())
 
     def _report_nothing_found(self, last: str) -> Flow:
         """Say that nothing was found, and what was looked for; with the way out, if there is one."""
@@ -192,21 +187,9 @@ class _Run(NarrowRun):
         return _fill_prompt("close", text=news, question=self._question)
 
 
-def _is_source(tool: Tool) -> bool:
-    return may_look_up(tool) and tool.name.casefold() != _CALCULATOR
-
-
 def _list_arguments(tool: Tool) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
     return arguments
-
-
-def _fill_prompt(part: str, **values: str) -> str:
-    return read_prompt_parts("corrective")[part].substitute(values).rstrip("\n")
-
-
-def _tell_next(before: str, source: str) -> str:
-    return "" if before == source else f"Found nothing in {before}. Will continue with {source}."
 
 
 # ── the sentences of passages ────────────────────────────────────────────────────────────────────
@@ -246,7 +229,7 @@ def split_passages(observation: str) -> list[str]:
     rows: list[str] = []
     title = ""
     for row in filter(None, map(str.strip, observation.split("\n"))):
-        if (header := _HEADER.fullmatch(row)) is not None:
+        if header := _HEADER.fullmatch(row):
             title = f"[{header.group(1)}]({header.group(2) or ''}) "
         else:
             rows.append(title + row)
@@ -254,9 +237,14 @@ def split_passages(observation: str) -> list[str]:
 
 
 def find_nearest_sentences(source: str, passages: Sequence[str], question: str) -> list[FoundSentence]:
-    """Return the sentences that share most words with the question, in their order."""
+    """Return the whole sentences that share most words with the question, in their order: none from tables and code,
+    and no question, which answers nothing."""
+    found = []
+    for passage in passages:
+        title = _LINK.match(passage)
+        said = map(str.strip, _SENTENCE.split(passage[title.end() :] if title else passage))
+        found += [FoundSentence(source, one[:_SENTENCE_CHARS], passage) for one in said if _WHOLE.fullmatch(one)]
     wanted = stem_words(question)
-    found = [one for passage in passages for one in _split_sentences(source, passage)]
     shared = [count_common_words(wanted, one) for one in found]
     best = sorted((at for at, number in enumerate(shared) if number), key=lambda at: -shared[at])[:_CHOICES]
     return [found[at] for at in sorted(best)]
@@ -267,14 +255,6 @@ def count_common_words(wanted: set[str], found: FoundSentence) -> int:
     title = _LINK.match(found.passage)
     said = stem_words(found.sentence)
     return len(wanted & (said | stem_words(title.group(1)) if title else said)) if wanted & said else 0
-
-
-def _split_sentences(source: str, passage: str) -> list[FoundSentence]:
-    """Return the whole sentences of a passage, outside tables and code. A question in it answers nothing."""
-    title = _LINK.match(passage)
-    text = passage[title.end() :] if title else passage
-    said = (one.strip() for one in _SENTENCE.split(text))
-    return [FoundSentence(source, one[:_SENTENCE_CHARS], passage) for one in said if _WHOLE.fullmatch(one)]
 
 
 def stem_words(text: str) -> set[str]:

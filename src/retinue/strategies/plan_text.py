@@ -93,13 +93,16 @@ def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tup
 
 
 def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
-    """Normalize steps to one line each, without empty ones and duplicates. Raises `UnreadablePlan` for none or too
-    many.
+    """Normalize steps to one line each, without list markers, bold type, empty ones and duplicates.
+
+    Raises `UnreadablePlan` for none or too many.
     """
     kept: dict[str, str] = {}
     for step in steps:
-        line = _clean_step(step)[:STEP_CHARS].rstrip()
-        if line:
+        line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
+        if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1]:
+            line = line[1:-1]
+        if line := line[:STEP_CHARS].rstrip():
             kept.setdefault(re.sub(r"\W+", "", line.lower()) or line, line)
     if not kept:
         raise UnreadablePlan("Invalid Format: there are no steps")
@@ -124,40 +127,27 @@ def format_plan(decided: Decided, question: str) -> Reply:
 
 @dataclass(slots=True)
 class Notes:
-    """The knowledge of a run: steps `done` with their results, tool results of the current step (`seen`), and a
-    person's comments on the plans (`remarks`).
-    """
+    """The knowledge of a run: steps `done` with their results, tool results of the current step (`seen`), a person's
+    comments on the plans (`remarks`), and how many plans a person has decided on (`revisions`)."""
 
     done: list[tuple[str, str]] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     remarks: list[Decision] = field(default_factory=list)
+    revisions: int = 0
 
-    @property
-    def best(self) -> str:
-        """The last step's result."""
-        return self.done[-1][1] if self.done else ""
-
-    @property
-    def known(self) -> str:
-        """The findings so far, as data; empty if there are none."""
-        steps = [
-            f"{neutralize_line(step, _TOLD_STEP_CHARS)} - {neutralize_line(result, RESULT_CHARS)}"
-            for step, result in self.done
+    def format_known(self) -> str:
+        """Return the findings so far, as data; empty if there are none."""
+        lines = [
+            f"{at}. {neutralize_line(step, _TOLD_STEP_CHARS)} - {neutralize_line(result, RESULT_CHARS)}"
+            for at, (step, result) in enumerate(self.done, 1)
         ]
-        lines = [f"{at}. {line}" for at, line in enumerate(steps, 1)]
         lines += [f"- {neutralize_line(text, RESULT_CHARS)}" for text in self.seen[-SEEN:]]
         return "\n".join(["What was found out so far:", *lines, ""]) if lines else ""
 
-    @property
-    def remarks_text(self) -> str:
-        """A person's comments on the plans, one per line."""
+    def format_remarks(self) -> str:
+        """Return a person's comments on the plans, one per line."""
         kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
         return "".join(f"{kinds[said.kind]}: {neutralize_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
-
-
-def number_steps(steps: Sequence[str]) -> str:
-    """Return the steps as a numbered list on one line."""
-    return " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
 
 
 def neutralize_line(text: str, most: int) -> str:
@@ -196,9 +186,3 @@ def _read_steps(values: Any) -> list[str]:
         texts = [inner for inner in value.values() if isinstance(inner, str)] if isinstance(value, dict) else [value]
         found.append(max((text for text in texts if isinstance(text, str)), key=len, default=""))
     return found
-
-
-def _clean_step(step: str) -> str:
-    """Return a step on one line, without list markers or bold type."""
-    line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
-    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1] else line

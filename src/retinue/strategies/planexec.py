@@ -16,10 +16,9 @@ from functools import partial
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Act, Flow, Strategy, Task, ask, can_call_natively, consult
 from ..core.schema.patterns import Constraint, choice
-from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer
-from .parsing.final_answer import may_begin_with
 from .parsing.react_text import format_answer
 from .plan_text import (
     END,
@@ -29,7 +28,6 @@ from .plan_text import (
     apply_decision,
     format_plan,
     neutralize_line,
-    number_steps,
     plan_shape,
     read_plan,
 )
@@ -76,10 +74,6 @@ class PlanExec:
         """Plan, execute and answer."""
         return _Run(self, task).flow()
 
-    def plan(self, task: Task) -> Part[tuple[str, ...] | AgentFinish]:
-        """Return only the plan, approved by a person if required; or the result, if the run ends without one."""
-        return _Run(self, task).agree_plan()
-
 
 def human_in_loop() -> PlanExec:
     """Return OPEA's `humanInLoopPlanExec`, in which a person approves each plan."""
@@ -90,7 +84,6 @@ class _StepEnded(Exception):
     """Ends a step before its executor does, and the run with it if `run_ends`."""
 
     def __init__(self, finish: AgentFinish, *, run_ends: bool) -> None:
-        super().__init__()
         self.finish, self.run_ends = finish, run_ends
 
 
@@ -98,13 +91,11 @@ class _Run:
     """The state of one run: completed steps, and findings of the current one."""
 
     def __init__(self, by: PlanExec, task: Task) -> None:
-        self._by = by
+        self._by, self._task = by, task
         self._executor = choose_strategy(by.executor, task)
-        self._task = task
         self._news = task.question
         self._notes = Notes()
-        self._revisions = 0
-        self._shapes = (plan_shape(by.max_steps), answer_shape(by.answer_chars))
+        self._plan_shape, self._answer_shape = plan_shape(by.max_steps), answer_shape(by.answer_chars)
 
     def flow(self) -> Flow:
         problem = ""
@@ -119,8 +110,6 @@ class _Run:
             problem = ended
         raise AssertionError("the last answer must be an AgentFinish")
 
-    # ── the plan ─────────────────────────────────────────────────────────────────────────────────
-
     def agree_plan(self, problem: str = "") -> Part[tuple[str, ...] | AgentFinish]:
         """Return a plan to execute, approved by a person if required; or the result, if the run ends without one."""
         why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
@@ -133,9 +122,11 @@ class _Run:
                     return steps
             except UnreadablePlan as error:
                 wrong = f"; the edited plan cannot be used: {error}"
-            self._revisions += 1
-            if self._revisions > self._by.max_revisions:
-                return _finish_refused(decision)
+            self._notes.revisions += 1
+            if self._notes.revisions > self._by.max_revisions:
+                refused = "there is no plan that a person agrees to; the last was met with"
+                problem = f"{refused} {decision.kind}: {decision.message or 'nothing'}"
+                return AgentFinish({"problem": problem, "best": ""}, reason=StopReason.ERROR)
             if decision.kind != "edit":
                 self._notes.remarks.append(decision)
                 wrong = ""
@@ -147,10 +138,10 @@ class _Run:
         prompt = Prompt(Message("user", self._fill_prompt_part("plan", problem)))
         news = f"{self._task.question}\n{problem}".strip()
         steps: tuple[str, ...] = (self._task.question,)
-        wrong = ""
+        stop = () if self._task.constrained else (END,)
+        write, wrong = partial(format_plan, question=self._task.question), ""
         for _ in range(TRIES):
-            write = partial(format_plan, question=self._task.question)
-            request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
+            request = Ask(prompt, news, write, stop, self._plan_shape, _REPLY_TOKENS, problem=wrong)
             reply = yield from ask(replace(request, closing=partial(self._ask_answer, news)))
             if reply.closing:
                 return self._read_answer(reply)
@@ -166,28 +157,26 @@ class _Run:
         return steps
 
     def _grade_plan(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
-        """Let the model grade the plan; return it, or the model's improvement."""
         if not self._by.check:
             return steps
-        prompt = Prompt(Message("user", self._fill_prompt_part("check", plan=number_steps(steps))))
-        shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
+        numbered = " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
+        prompt = Prompt(Message("user", self._fill_prompt_part("check", plan=numbered)))
+        shape = Constraint(choice(" yes\n", self._plan_shape.pattern), self._plan_shape.schema)
         reply = yield from ask(Ask(prompt, self._news, lambda _: Reply(" yes\n"), (), shape, _REPLY_TOKENS, aside=True))
         try:
             return read_plan(reply.text, self._by.max_steps).steps or steps
         except UnreadablePlan:  # "yes", or no usable improvement
             return steps
 
-    # ── its steps ────────────────────────────────────────────────────────────────────────────────
-
     def _execute_plan(self, steps: tuple[str, ...]) -> Part[AgentFinish | str]:
         """Execute the steps; return nothing on success, the problem if a step failed, or the run's result."""
         for step in steps:
             self._notes.seen = []
             finish, ends = yield from self._execute_step(step)
-            whole = steps == (self._task.question,)
-            if ends or (whole and _has_succeeded(finish)):
+            answered = finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
+            if ends or (answered and steps == (self._task.question,)):
                 return finish
-            if not _has_succeeded(finish):
+            if not answered:
                 why = neutralize_line(finish.output, RESULT_CHARS) or str(finish.reason)
                 return f"This step failed: {neutralize_line(step, RESULT_CHARS)} ({why})"
             self._notes.done.append((step, finish.output))
@@ -198,7 +187,6 @@ class _Run:
         """Execute a step; return its result, and whether the run ends with it."""
         question = self._fill_prompt_part("step", step=step).rstrip("\n")
         history = self._task.history if step == self._task.question else ()  # other steps are self-contained
-        inner = self._executor(replace(self._task, question=question, history=history))
         replies = 0
 
         def count_reply(request: Ask) -> Part[Reply]:
@@ -219,16 +207,16 @@ class _Run:
             return replace(reply, closing=True) if forced else reply
 
         def note_results(request: Act) -> Part[tuple[Observation, ...]]:
-            seen = yield from perform(replace(request, answer=self._notes.best or request.answer))
+            best = self._notes.done[-1][1] if self._notes.done else ""
+            seen = yield from perform(replace(request, answer=best or request.answer))
             self._notes.seen += [one.text for one in seen if one.outcome == "result"]
             return seen
 
         try:
+            inner = self._executor(replace(self._task, question=question, history=history))
             return (yield from relay(inner, count_reply, note_results)), False
         except _StepEnded as ended:
             return ended.finish, ended.run_ends
-
-    # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
     def _find_answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
         """Return the answer; or, if `may_miss`, what is missing for it."""
@@ -241,11 +229,14 @@ class _Run:
         return f"The answer was not found. Missing - {neutralize_line(missing.group(1), RESULT_CHARS) or 'not said'}"
 
     def _ask_answer(self, news: str, *, may_miss: bool = False) -> Ask:
-        """Return the request for the answer and nothing else."""
         missing = read_prompt_parts("planexec")["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._fill_prompt_part("answer", missing=missing).rstrip("\n")))
-        shown = _read_answer_if_found if may_miss else final_answer.read_visible_answer
-        return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
+
+        def read_visible(text: str) -> str:
+            shown = final_answer.read_visible_answer(text)
+            return "" if may_miss and final_answer.may_begin_with(shown, "not found") else shown
+
+        return Ask(prompt, news, format_answer, (), self._answer_shape, _REPLY_TOKENS, answer=read_visible)
 
     def _read_answer(self, reply: Reply) -> AgentFinish:
         """Parse the reply to "Final Answer:"; without output if there is no answer."""
@@ -255,8 +246,6 @@ class _Run:
         reason = StopReason.MAX_ITERATION_EXCEEDED if reply.closing else StopReason.UNREADABLE_REPLY
         return AgentFinish({}, reply.text, reason)
 
-    # ── wording ──────────────────────────────────────────────────────────────────────────────────
-
     def _fill_prompt_part(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
         return read_prompt_parts("planexec")[part].safe_substitute(
@@ -264,28 +253,10 @@ class _Run:
             most=self._by.max_steps,
             history=format_history(self._task.history, self._task.window),
             question=self._task.question,
-            known=self._notes.known,
-            remarks=f"{problems}{self._notes.remarks_text}",
+            known=self._notes.format_known(),
+            remarks=f"{problems}{self._notes.format_remarks()}",
             **more,
         )
-
-    def _stop(self, *texts: str) -> tuple[str, ...]:
-        return () if self._task.constrained else texts
-
-
-def _has_succeeded(finish: AgentFinish) -> bool:
-    return finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
-
-
-def _finish_refused(decision: Decision) -> AgentFinish:
-    said = decision.message or "nothing"
-    problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
-    return AgentFinish({"problem": problem, "best": ""}, reason=StopReason.ERROR)
-
-
-def _read_answer_if_found(text: str) -> str:
-    shown = final_answer.read_visible_answer(text)
-    return "" if may_begin_with(shown, "not found") else shown
 
 
 @dataclass(frozen=True)
@@ -304,7 +275,7 @@ class Planner:
     def __call__(self, task: Task) -> Flow:
         """Make a plan; `return_values["steps"]` contains it as a list."""
         by = PlanExec(approve=self.approve, check=self.check, max_steps=self.max_steps)
-        plan = yield from by.plan(task)
+        plan = yield from _Run(by, task).agree_plan()
         if isinstance(plan, AgentFinish):
             return plan
         steps = list(plan)

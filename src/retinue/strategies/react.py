@@ -9,22 +9,19 @@ need (bench/RESULTS.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from string import Template
 
-from ..core.prompt import Ask, Prompt
+from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
-from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .parsing import final_answer
-from .parsing.actions import UnreadableReply
-from .parsing.final_answer import choose_prose_reader, read_marked_answer
+from ..core.values import AgentFinish, Message, Reply
+from .parsing.final_answer import answer_of, choose_prose_reader, read_marked_answer, read_visible_answer
 from .parsing.react_text import format_answer, format_decision, parse, read_thought
 from .prompting.constraints import answer_shape, build_step_constraint
 from .prompting.prompt_parts import FINAL, describe_tools, format_examples, format_history, read_prompt_text
-from .step_loop import ParsedReply, PromptTurn, drive_steps, end_line, extend, format_observation, join_turn_text
+from .step_loop import LineFormat, PromptTurn, drive_steps, extend
 
-_STOP = ("Observation:",)
 _REPLY_TOKENS = 512  # with constrained decoding; other models may fill their window
 
 
@@ -69,81 +66,44 @@ class React:
         )
 
 
-class _Transcript:
-    """The format: a transcript that the model continues."""
-
-    __slots__ = ("_answer_shape", "_most", "_shape", "_stop", "_strategy", "_task")
+class _Transcript(LineFormat):
+    OBSERVATION, FINAL = "Observation:", FINAL
 
     def __init__(self, strategy: React, task: Task) -> None:
-        self._strategy = strategy
-        self._task = task
-        self._stop = () if task.constrained else _STOP
+        names = ", ".join(tool.name for tool in task.tools)
+        action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
+        super().__init__(task, f"Write\n{action}{FINAL} the answer", strategy.question)
+        self._answer_chars = strategy.answer_chars
         self._most = _REPLY_TOKENS if task.constrained else None
         self._shape = build_step_constraint(task.tools, strategy.answer_chars, answer_apart=task.constrained)
-        self._answer_shape = answer_shape(strategy.answer_chars)
-
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = extend(before, Message("user", f"{join_turn_text(turn)}Thought:"))
-        return Ask(
-            asked,
-            turn.news,
-            format_decision,
-            self._stop,
-            self._shape,
-            self._most,
-            answer=lambda text: read_marked_answer(text, self._task.tools),
-        )
+        asked = extend(before, Message("user", f"{turn.text}Thought:"))
+        shown = partial(read_marked_answer, tools=self._task.tools)
+        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=shown)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        knows = f"{join_turn_text(turn)}Thought: I now know the final answer\n" if turn.told else ""
-        reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
-        asked = extend(before, Message("user", f"{knows}{reminder}{FINAL}"))
-        shape = self._answer_shape
+        knows = f"{turn.text}Thought: I now know the final answer\n" if turn.told else ""
+        asked = extend(before, Message("user", f"{knows}{self._reminder}{FINAL}"))
+        shape = answer_shape(self._answer_chars)
         return Ask(asked, turn.news, format_answer, self._stop, shape, self._most, answer=_read_visible_closing)
 
-    def read_step(self, reply: Reply) -> ParsedReply:
-        if self._task.constrained and reply.text.rstrip().endswith(FINAL):
-            return ParsedReply(None, reply.text.rstrip().removesuffix(FINAL))
-        parsed = parse(reply.text, self._task.tools)
-        if isinstance(parsed.decision, AgentFinish):
-            return ParsedReply(parsed.decision)
-        if reply.finish == "length" and parsed.length == len(reply.text):
-            raise UnreadableReply("Invalid Format: the reply was cut off, be brief")
-        return ParsedReply((parsed.decision,), reply.text[: parsed.length], read_thought(parsed.decision.log))
+    def parse(self, text: str) -> tuple[Decided, int, str]:
+        decision, length = parse(text, self._task.tools)
+        if isinstance(decision, AgentFinish):
+            return decision, length, ""
+        return (decision,), length, read_thought(decision.log)
 
     def read_answer(self, reply: Reply) -> AgentFinish:
-        finish = final_answer.answer_of(reply.text, self._task.tools)
-        if len(finish.output) < self._strategy.answer_chars:
+        finish = answer_of(reply.text, self._task.tools)
+        if len(finish.output) < self._answer_chars:
             return finish
         return replace(finish, return_values={"output": _cut_to_sentences(finish.output)})
-
-    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        return self._make_turn(read.text, format_observation(seen[0]))
-
-    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
-        return self._make_turn(reply.text, f"{problem}. {_describe_expected_form(self._task)}")
-
-    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        told = Message("user", f"{join_turn_text(turn)}({_describe_expected_form(self._task)})\n")
-        return replace(turn, told=(told,), news=f"{problem}. {_describe_expected_form(self._task)}")
-
-    def _make_turn(self, reply: str, news: str) -> PromptTurn:
-        told = Message("user", f"Observation: {news}\n")
-        return PromptTurn((told,), news, Message("assistant", end_line(reply)))
-
-
-def _describe_expected_form(task: Task) -> str:
-    names = ", ".join(tool.name for tool in task.tools)
-    action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
-    return f"Write\n{action}{FINAL} the answer"
 
 
 def _read_visible_closing(text: str) -> str:
     """Return the answer to show; one that may be cut back to whole sentences is shown in whole sentences."""
-    return _cut_to_sentences(final_answer.read_visible_answer(text))
+    return _cut_to_sentences(read_visible_answer(text))
 
 
 def _cut_to_sentences(text: str) -> str:

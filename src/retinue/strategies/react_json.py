@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from string import Template
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..core.events import Asked, Finished
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.run_result import RunResult
-from ..core.schema.patterns import Constraint, Pattern, Repeat, build_json_pattern, choice, seq
+from ..core.schema.patterns import Constraint, Repeat, build_json_pattern, choice, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.actions import UnreadableReply, finish_with
@@ -27,8 +27,15 @@ from .parsing.final_answer import choose_prose_reader, read_json_answer, uses_to
 from .parsing.json_reply import MAX_ACTIONS, read_reply, read_truncated_answer
 from .prompting.constraints import build_arguments_schema, build_object_schema, collect_shared_definitions
 from .prompting.injection_guard import neutralize
-from .prompting.prompt_parts import Example, choose_examples, describe_tools, format_history, read_prompt_text
-from .step_loop import ParsedReply, PromptTurn, drive_steps, extend, join_turn_text
+from .prompting.prompt_parts import (
+    Example,
+    choose_examples,
+    describe_kind,
+    describe_tools,
+    format_history,
+    read_prompt_text,
+)
+from .step_loop import ParsedReply, PromptTurn, TranscriptFormat, drive_steps, extend
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "
@@ -71,14 +78,23 @@ class ReactJson:
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
-        shown = [_format_example(example) for example in choose_examples(task.tools)] if task.constrained else []
         return Template(self.prompt or read_prompt_text("react_json")).safe_substitute(
             tools=format_tools_as_json(task.tools),
             tool_lines=describe_tools(task.tools, "arguments"),
-            examples="".join(shown),
+            examples="".join(map(_format_example, choose_examples(task.tools))) if task.constrained else "",
             history=format_history(task.history, task.window),
             question=task.question,
         )
+
+
+def _format_example(example: Example) -> str:
+    text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
+    for step in example.steps:
+        action = AgentAction(step.tool.name, step.tool_input)
+        response = json.dumps({"action_responses": [_format_response(action, Observation("", step.observation))]})
+        text += f"{_format_actions(step.thought, [action], [step.tool])}\nTool responses: \n{response}{RESPONSE}"
+    ending = {"scratchpad": {"thought": example.thought}, "question": example.question, "answer": example.answer}
+    return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
 
 
 def outcome(result: RunResult) -> tuple[str, str, Any]:
@@ -95,12 +111,17 @@ def outcome(result: RunResult) -> tuple[str, str, Any]:
 
 def format_tools_as_json(tools: Sequence[Tool]) -> str:
     """Return the tools in the ReAct tutorial's list format."""
+
+    def describe_argument(schema: Mapping[str, Any]) -> str:
+        kind = describe_kind(schema)
+        return f"{schema['description']} ({kind})" if schema.get("description") else kind
+
     listed = [
         {
             "name": tool.name,
             "description": tool.description,
             "arguments": [
-                {name: _describe_field(schema)}
+                {name: describe_argument(schema)}
                 for name, schema in tool.signature.parameters.get("properties", {}).items()
             ],
             "response": f"result of {tool.name}",
@@ -110,33 +131,28 @@ def format_tools_as_json(tools: Sequence[Tool]) -> str:
     return json.dumps(listed, indent=4, ensure_ascii=False)
 
 
-class _Json:
-    """The format."""
-
+class _Json(TranscriptFormat):
     def __init__(self, strategy: ReactJson, task: Task) -> None:
-        self._strategy = strategy
-        self._task = task
+        super().__init__(task, _EXPECTED, strategy.question)
         self._most = _REPLY_TOKENS if task.constrained else None
-        self._step_shape = _build_step_constraint(task, strategy.answer_chars)
-        self._answer_shape = _answer_shape(task, strategy.answer_chars)
-
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
+        self._step_shape, self._answer_shape = _build_constraints(task, strategy.answer_chars)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        cue = "" if before is None else RESPONSE
-        asked = extend(before, Message("user", f"{join_turn_text(turn)}{cue}"))
+        asked = extend(before, Message("user", f"{turn.text}{RESPONSE if before else ''}"))
         return Ask(asked, turn.news, self._format_decision, (), self._step_shape, self._most, answer=read_json_answer)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = extend(before, Message("user", f"{join_turn_text(turn)}{_CLOSING}{RESPONSE}"))
+        asked = extend(before, Message("user", f"{turn.text}{_CLOSING}{RESPONSE}"))
         return Ask(asked, turn.news, _format_answer, (), self._answer_shape, self._most, answer=read_json_answer)
 
     def read_step(self, reply: Reply) -> ParsedReply:
         found = read_reply(reply.text, self._task.tools)
-        if found.actions:
-            return ParsedReply(found.actions, found.text, _find_best_answer(found.answer) or found.thought)
-        return ParsedReply(finish_with(found.answer or "", found.text), found.text)
+        finish = finish_with(found.answer or "", found.text)
+        if not found.actions:
+            return ParsedReply(finish, found.text)
+        # an answer given along with actions may only say that there is none yet
+        best = found.answer if found.answer and finish.reason == "ANSWER" else found.thought
+        return ParsedReply(found.actions, found.text, best)
 
     def read_answer(self, reply: Reply) -> AgentFinish:
         try:
@@ -156,15 +172,13 @@ class _Json:
         told = f"{problem}. {_EXPECTED}"
         return _make_turn(reply.text, told, told)
 
-    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        return replace(
-            turn, told=(Message("user", f"{join_turn_text(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}"
-        )
+    def _remind(self, turn: PromptTurn) -> tuple[Message, ...]:
+        return (Message("user", f"{turn.text}\n{_EXPECTED}\n"),)
 
     def _format_decision(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):
             return _format_answer(decided)
-        return Reply(_reply_text(f"I should use {decided[0].tool}", decided, self._task.tools))
+        return Reply(_format_actions(f"I should use {decided[0].tool}", decided, self._task.tools))
 
 
 def _make_turn(reply: str, told: str, news: str) -> PromptTurn:
@@ -176,15 +190,19 @@ def _format_response(action: AgentAction, seen: Observation) -> dict[str, Any]:
     return response | ({"note": seen.note} if seen.note else {})
 
 
-def _find_best_answer(answer: str | None) -> str:
-    """Return an answer given along with actions, unless it only says that there is none yet."""
-    return answer if answer and finish_with(answer, "").reason == "ANSWER" else ""
-
-
-def _reply_text(thought: str, actions: Sequence[AgentAction], tools: Sequence[Tool]) -> str:
-    by_name = {tool.name: tool for tool in tools}
-    calls = [{"action": one.tool, "arguments": name_argument(one, by_name.get(one.tool))} for one in actions]
+def _format_actions(thought: str, actions: Sequence[AgentAction], tools: Sequence[Tool]) -> str:
+    calls = [{"action": one.tool, "arguments": name_argument(one, tools)} for one in actions]
     return json.dumps({"scratchpad": {"thought": thought}, "actions": calls}, ensure_ascii=False)
+
+
+def name_argument(action: AgentAction, tools: Sequence[Tool]) -> Any:
+    """Return an action's input by argument name, if it is a text and its tool takes at most one argument."""
+    tool = next((tool for tool in tools if tool.name == action.tool), None)
+    if isinstance(action.tool_input, dict) or tool is None:
+        return action.tool_input
+    if tool.signature.text_argument is not None:
+        return {tool.signature.text_argument: action.tool_input}
+    return action.tool_input or {}
 
 
 def _format_answer(decided: Decided) -> Reply:
@@ -194,64 +212,26 @@ def _format_answer(decided: Decided) -> Reply:
     return Reply(json.dumps(values, ensure_ascii=False))
 
 
-def name_argument(action: AgentAction, tool: Tool | None) -> Any:
-    """Return an action's input by argument name, if it is a text and the tool takes one argument."""
-    if isinstance(action.tool_input, dict) or tool is None:
-        return action.tool_input
-    if tool.signature.text_argument is not None:
-        return {tool.signature.text_argument: action.tool_input}
-    return action.tool_input or {}
-
-
-# ── what is told of the tools, and what a reply may look like ────────────────────────────────────
-
-
-def _describe_field(schema: Mapping[str, Any]) -> str:
-    kind = " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else str(schema.get("type", "value"))
-    return f"{schema['description']} ({kind})" if schema.get("description") else kind
-
-
-def _format_example(example: Example) -> str:
-    text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
-    for step in example.steps:
-        action = AgentAction(step.tool.name, step.tool_input)
-        response = {"action_responses": [_format_response(action, Observation("", step.observation))]}
-        text += (
-            f"{_reply_text(step.thought, [action], [step.tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"
-        )
-    ending = {"scratchpad": {"thought": example.thought}, "question": example.question, "answer": example.answer}
-    return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
-
-
-def _build_step_constraint(task: Task, answer_chars: int) -> Constraint:
-    """Return the constraint: a thought; then one to eight actions, or the question repeated with its answer."""
-    actions: list[Pattern] = [
+def _build_constraints(task: Task, answer_chars: int) -> tuple[Constraint, Constraint]:
+    """Return the constraints of a step and of an answer: a thought; then one to eight actions (in a step), or the
+    question repeated with its answer."""
+    thought = seq('{"scratchpad": {"thought": ', build_json_pattern(_THOUGHT), "}, ")
+    asked = f'"question": {json.dumps(task.question, ensure_ascii=False)}, '
+    said = build_json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
+    answer = seq(asked if len(task.question) <= _QUESTION_CHARS else "", '"answer": ', said, "}")
+    action = choice(*(
         seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', build_json_pattern(tool.signature.parameters), "}")
         for tool in task.tools
-    ]
-    listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, MAX_ACTIONS - 1), "]}")
-    pattern = seq(_build_thought_pattern(), choice(listed, _answer_pattern(task, answer_chars)))
+    ))  # fmt: skip
+    actions = seq('"actions": [', action, Repeat(seq(", ", action), 0, MAX_ACTIONS - 1), "]}")
     variants = [
         build_object_schema(action={"const": tool.name}, arguments=build_arguments_schema(tool)) for tool in task.tools
     ]
+    scratchpad = build_object_schema(thought={"type": "string"})
     schema = build_object_schema(
-        scratchpad=build_object_schema(thought={"type": "string"}),
+        scratchpad=scratchpad,
         actions={"type": "array", "items": {"anyOf": variants}, "maxItems": MAX_ACTIONS},
         answer={"type": ["string", "null"]},
     )
-    return Constraint(pattern, schema | collect_shared_definitions(task.tools))
-
-
-def _answer_shape(task: Task, answer_chars: int) -> Constraint:
-    schema = build_object_schema(scratchpad=build_object_schema(thought={"type": "string"}), answer={"type": "string"})
-    return Constraint(seq(_build_thought_pattern(), _answer_pattern(task, answer_chars)), schema)
-
-
-def _build_thought_pattern() -> Pattern:
-    return seq('{"scratchpad": {"thought": ', build_json_pattern(_THOUGHT), "}, ")
-
-
-def _answer_pattern(task: Task, answer_chars: int) -> Pattern:
-    asked = f'"question": {json.dumps(task.question, ensure_ascii=False)}, '
-    answer = build_json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
-    return seq(asked if len(task.question) <= _QUESTION_CHARS else "", '"answer": ', answer, "}")
+    step = Constraint(seq(thought, choice(actions, answer)), schema | collect_shared_definitions(task.tools))
+    return step, Constraint(seq(thought, answer), build_object_schema(scratchpad=scratchpad, answer={"type": "string"}))

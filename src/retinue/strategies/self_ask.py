@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from string import Template
 from typing import NamedTuple
 
@@ -19,18 +20,18 @@ from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
 from .parsing.final_answer import build_prefixes_pattern, choose_prose_reader, cut_at_fence, read_json_answer, uses_tool
-from .parsing.json_reply import CUT_OFF, read_reply
+from .parsing.json_reply import read_reply
 from .parsing.lenient_json import as_text
 from .parsing.react_text import Part, split_parts, without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, build_decision_schema, build_input_pattern
-from .prompting.prompt_parts import Example, choose_examples, describe_tools, format_history, read_prompt_text
-from .step_loop import ParsedReply, PromptTurn, drive_steps, end_line, extend, format_observations, join_turn_text
+from .prompting.prompt_parts import choose_examples, describe_tools, format_history, read_prompt_text
+from .step_loop import LineFormat, ParsedReply, PromptTurn, drive_steps, extend
 
 NEEDED = "Are follow up questions needed here:"
+YES, NO = " Yes.\n", " No.\n"  # after it
 ANSWER = "So the final answer is:"
 
-_STOP = ("Intermediate answer:",)
 _REPLY_TOKENS = 512
 _KIND = (
     r"(follow[ _-]?up(?:[ ]questions?)?|intermediate[ ]answer|(?:so[ ])?(?:the[ ])?final[ ]answer(?:[ ]is)?|question)"
@@ -77,15 +78,27 @@ class SelfAsk:
         answer = self.answer or ("as short as possible" if task.constrained else "")
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
+        examples = ""
+        for example in choose_examples(task.tools):
+            steps = "".join(
+                f"{_format_follow_up(step.tool.name, step.tool_input, several=several)}"
+                f"Intermediate answer: {step.observation}\n"
+                for step in example.steps
+            )
+            examples += f"Question: {example.question}\n{NEEDED}{YES}{steps}{ANSWER} {example.answer}\n\n"
         return Template(self.prompt or read_prompt_text("self_ask")).safe_substitute(
             tools=describe_tools(task.tools, "What to ask"),
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_format_example(example, several=several) for example in choose_examples(task.tools)),
+            examples=examples,
             history=format_history(task.history, task.window),
             question=task.question,
         )
+
+
+def _format_follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
+    return f"Follow up{f' [{tool}]' if several else ''}: {as_text(tool_input)}\n"
 
 
 class FollowUp(NamedTuple):
@@ -122,9 +135,7 @@ def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
 
 def _classify_marker(word: str, before: str = "") -> str:
     word = word.lower()
-    if word.startswith("follow"):
-        return "follow up"
-    return "answer" if "final" in word else word
+    return "follow up" if word.startswith("follow") else "answer" if "final" in word else word
 
 
 def _read_action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
@@ -159,112 +170,59 @@ def _mark_answer(text: str) -> str:
     return text if _AT_LINE_START.match(begins) or begins.startswith("{") else f"{ANSWER} {text}"
 
 
-def _asks_first(text: str, tools: Sequence[Tool]) -> bool:
-    """Return whether a reply goes on to a follow-up question before it gives or invents an answer."""
-    parts = split_parts(text, _AT_LINE_START, _classify_marker) or split_parts(text, _ANYWHERE, _classify_marker)
-    return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
-
-
-class _Questions:
-    """The format."""
+class _Questions(LineFormat):
+    OBSERVATION, FINAL = "Intermediate answer:", ANSWER
 
     def __init__(self, strategy: SelfAsk, task: Task) -> None:
-        self._strategy = strategy
-        self._task = task
-        self._last = ""
-        self._shapes = {
-            first: _build_step_constraint(task, strategy.answer_chars, first=first) for first in (True, False)
-        }
-
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
+        self._several = len(task.tools) > 1
+        begins = {tool.name: f"Follow up [{tool.name}]" if self._several else "Follow up" for tool in task.tools}
+        follow_up = f"Follow up [one of {', '.join(begins)}]" if self._several else "Follow up"
+        super().__init__(task, f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer", strategy.question)
+        self._answer_shape = answer_shape(strategy.answer_chars)
+        # A follow-up question that fits a tool, or the words that announce the answer.
+        asked = [seq(f"{begins[tool.name]}: ", build_input_pattern(tool), "\n") for tool in task.tools]
+        schema = build_decision_schema(task.tools)
+        self._first_shape = Constraint(choice(seq(YES, choice(*asked)), seq(f"{NO}{ANSWER}")), schema)
+        self._next_shape = Constraint(choice(*asked, ANSWER), schema)
+        self._last_result = ""
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None
-        asked = extend(before, Message("user", f"{join_turn_text(turn)}{NEEDED if first else ''}"))
-        stop = () if self._task.constrained else _STOP
-        write = self._format_first_decision if first else self._format_decision
-        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=read_visible_follow_up)
+        asked = extend(before, Message("user", f"{turn.text}{NEEDED if first else ''}"))
+        write = partial(self._format_decision, first=first)
+        shape = self._first_shape if first else self._next_shape
+        return Ask(asked, turn.news, write, self._stop, shape, _REPLY_TOKENS, answer=read_visible_follow_up)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
-        asked = extend(before, Message("user", f"{join_turn_text(turn)}{reminder}{ANSWER}"))
-        stop = () if self._task.constrained else _STOP
-        shape = answer_shape(self._strategy.answer_chars)
-        return Ask(asked, turn.news, _format_answer, stop, shape, _REPLY_TOKENS, answer=read_visible_closing)
+        asked = extend(before, Message("user", f"{turn.text}{self._reminder}{ANSWER}"))
+        shape = self._answer_shape
+        return Ask(asked, turn.news, _format_answer, self._stop, shape, _REPLY_TOKENS, answer=read_visible_closing)
 
-    def read_step(self, reply: Reply) -> ParsedReply:
-        if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
-            return ParsedReply(None, reply.text.rstrip().removesuffix(ANSWER))
-        decision, length = parse_self_ask(reply.text, self._task.tools)
-        if isinstance(decision, AgentFinish):
-            return ParsedReply(decision)
-        if reply.finish == "length" and length == len(reply.text):
-            raise UnreadableReply(CUT_OFF)
-        return ParsedReply(decision, reply.text[:length], self._last)
+    def parse(self, text: str) -> tuple[Decided, int, str]:
+        return *parse_self_ask(text, self._task.tools), self._last_result
 
     def read_answer(self, reply: Reply) -> AgentFinish:
-        marked = _mark_answer(reply.text)
-        if marked == reply.text or not _asks_first(reply.text, self._task.tools):
+        text, tools = reply.text, self._task.tools
+        marked = _mark_answer(text)
+        parts = split_parts(text, _AT_LINE_START, _classify_marker) or split_parts(text, _ANYWHERE, _classify_marker)
+        asks_first = (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
+        if marked == text or not asks_first:
             with suppress(UnreadableReply):
-                decision = parse_self_ask(marked, self._task.tools).decision
+                decision = parse_self_ask(marked, tools).decision
                 if isinstance(decision, AgentFinish):
                     return decision
-        return AgentFinish({}, reply.text)
+        return AgentFinish({}, text)
 
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        self._last = seen[-1].text if seen[-1].outcome == "result" else self._last
-        return _make_turn(read.text, format_observations(actions, seen))
+        self._last_result = seen[-1].text if seen[-1].outcome == "result" else self._last_result
+        return super().format_step(read, actions, seen)
 
-    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
-        return _make_turn(reply.text, f"{problem}. {self._expected_form}")
-
-    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        told = Message("user", f"{join_turn_text(turn)}({self._expected_form})\n")
-        return replace(turn, told=(told,), news=f"{problem}. {self._expected_form}")
-
-    @property
-    def _expected_form(self) -> str:
-        names = ", ".join(tool.name for tool in self._task.tools)
-        follow_up = f"Follow up [one of {names}]" if len(self._task.tools) > 1 else "Follow up"
-        return f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer"
-
-    def _format_first_decision(self, decided: Decided) -> Reply:
-        return Reply(f" {'No' if isinstance(decided, AgentFinish) else 'Yes'}.\n{self._format_decision(decided).text}")
-
-    def _format_decision(self, decided: Decided) -> Reply:
+    def _format_decision(self, decided: Decided, *, first: bool) -> Reply:
         if isinstance(decided, AgentFinish):
-            return Reply(f"{ANSWER} {decided.output}\n")
-        several = len(self._task.tools) > 1
-        return Reply("".join(_format_follow_up(one.tool, one.tool_input, several=several) for one in decided))
-
-
-def _make_turn(reply: str, news: str) -> PromptTurn:
-    return PromptTurn((Message("user", f"Intermediate answer: {news}\n"),), news, Message("assistant", end_line(reply)))
+            return Reply(f"{NO if first else ''}{ANSWER} {decided.output}\n")
+        asked = "".join(_format_follow_up(one.tool, one.tool_input, several=self._several) for one in decided)
+        return Reply(f"{YES if first else ''}{asked}")
 
 
 def _format_answer(decided: Decided) -> Reply:
     return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else "")
-
-
-def _format_follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
-    text = as_text(tool_input)
-    return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
-
-
-def _format_example(example: Example, *, several: bool) -> str:
-    steps = [
-        _format_follow_up(step.tool.name, step.tool_input, several=several)
-        + f"Intermediate answer: {step.observation}\n"
-        for step in example.steps
-    ]
-    return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"
-
-
-def _build_step_constraint(task: Task, answer_chars: int, *, first: bool) -> Constraint:
-    """Return the constraint: a follow-up question that fits a tool, or the words that announce the answer."""
-    several = len(task.tools) > 1
-    begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}
-    asked = [seq(begins[tool.name], build_input_pattern(tool), "\n") for tool in task.tools]
-    after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
-    return Constraint(after_needed if first else choice(*asked, ANSWER), build_decision_schema(task.tools))

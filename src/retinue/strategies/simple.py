@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from ..core.prompt import Ask, Decided, Prompt
@@ -14,7 +14,7 @@ from .parsing.actions import UnreadableReply
 from .parsing.final_answer import uses_tool
 from .parsing.react_text import format_answer, format_decision
 from .prompting.prompt_parts import flatten_tool_calls
-from .step_loop import ParsedReply, PromptTurn, drive_steps, format_observation, join_turn_text
+from .step_loop import ParsedReply, PromptTurn, TranscriptFormat, drive_steps, format_observation
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -24,16 +24,9 @@ _REPLY_TOKENS = 1024
 _UNREADABLE = "_Exception"  # LangChain's name for the action of an unreadable reply
 
 
-def simple(
-    name: str,
-    *,
-    prompt: Callable[[Mapping[str, Any]], str],
-    parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish],
-    stop: Sequence[str] = (),
-    trim_intermediate_steps: Trim = -1,
-    write: Callable[[Decided], Reply] = format_decision,
-) -> Simple:
-    """Create a strategy from two functions.
+@dataclass(frozen=True)
+class Simple:
+    """A strategy from two functions.
 
     If either function returns another type, the run ends as `ERROR` with a message that says which type to return.
     Engines reuse what they have read as long as each prompt extends the previous prompt and its reply.
@@ -45,17 +38,12 @@ def simple(
         trim_intermediate_steps: How many of the last steps the prompt gets (-1: all), or a function that selects them.
         write: Formats a decision for scripted models.
     """
-    return Simple(name, prompt, parse, tuple(stop), trim_intermediate_steps, write)
-
-
-@dataclass(frozen=True)
-class Simple:
-    """The strategy that `simple` returns."""
 
     name: str
+    _: KW_ONLY
     prompt: Callable[[Mapping[str, Any]], str]
     parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish]
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     trim_intermediate_steps: Trim = -1
     write: Callable[[Decided], Reply] = format_decision
 
@@ -64,24 +52,27 @@ class Simple:
         return drive_steps(_Own(self, task))
 
 
-class _Own:
-    """The format: the whole prompt is rebuilt for each turn."""
+simple = Simple
+
+
+class _Own(TranscriptFormat):
+    """The whole prompt is rebuilt for each turn."""
 
     def __init__(self, strategy: Simple, task: Task) -> None:
+        super().__init__(task)
         self._strategy = strategy
-        self._task = task
         self._steps: Steps = []
 
     def format_question(self) -> PromptTurn:
         return self._make_turn(self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _extend_prompt(before, join_turn_text(turn))
-        return Ask(asked, turn.news, self._strategy.write, self._strategy.stop, None, _REPLY_TOKENS)
+        asked = _extend_prompt(before, turn.text)
+        return Ask(asked, turn.news, self._strategy.write, tuple(self._strategy.stop), None, _REPLY_TOKENS)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _extend_prompt(before, join_turn_text(turn) + CLOSING)
-        return Ask(asked, turn.news, format_answer, self._strategy.stop, None, _REPLY_TOKENS)
+        asked = _extend_prompt(before, turn.text + CLOSING)
+        return Ask(asked, turn.news, format_answer, tuple(self._strategy.stop), None, _REPLY_TOKENS)
 
     def read_step(self, reply: Reply) -> ParsedReply:
         try:
@@ -90,12 +81,11 @@ class _Own:
             raise UnreadableReply(str(error) or "Invalid or incomplete response") from error
         if isinstance(decided, AgentFinish):
             return ParsedReply(decided)
-        actions = tuple(decided) if isinstance(decided, list) else (decided,)
-        if not actions:
+        if not decided:
             raise UnreadableReply("there is no action and no answer")
         if reply.finish == "length":
             raise UnreadableReply("the reply was cut off, be brief")
-        return ParsedReply(actions, reply.text, actions[0].log if actions[0].log != reply.text else "")
+        return ParsedReply(decided, reply.text, decided[0].log if decided[0].log != reply.text else "")
 
     def read_answer(self, reply: Reply) -> AgentFinish:
         try:
@@ -105,7 +95,7 @@ class _Own:
             return AgentFinish({"output": text}, reply.text)
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
 
-    def _parse(self, reply: Reply) -> AgentAction | list[AgentAction] | AgentFinish:
+    def _parse(self, reply: Reply) -> Decided:
         decided = self._strategy.parse(reply.text)
         if isinstance(decided, AgentFinish):
             return decided
@@ -113,11 +103,12 @@ class _Own:
         if odd := [one for one in given if not isinstance(one, AgentAction)]:
             gave = f"parse of the strategy {self._strategy.name!r} returned a {type(odd[0]).__name__}"
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
-        return decided
+        return tuple(decided) if isinstance(decided, list) else (decided,)
 
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        self._steps += [(action, format_observation(one)) for action, one in zip(actions, seen, strict=True)]
-        return self._make_turn("\n".join(map(format_observation, seen)), read.text)
+        results = [format_observation(one) for one in seen]
+        self._steps += zip(actions, results, strict=True)
+        return self._make_turn("\n".join(results), read.text)
 
     def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         self._steps.append((AgentAction(_UNREADABLE, problem, reply.text), problem))
@@ -125,13 +116,18 @@ class _Own:
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         self._steps = [step for step in self._steps if step[0].tool != _UNREADABLE]
-        told = f"{join_turn_text(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
+        told = f"{turn.text}\n(Keep exactly to the form that is asked for. {problem})\n"
         return replace(turn, told=(Message("user", told),), news=problem)
 
     def _make_turn(self, news: str, reply: str | None = None) -> PromptTurn:
+        trim, steps = self._strategy.trim_intermediate_steps, list(self._steps)
+        if callable(trim):
+            steps = list(trim(steps))
+        elif 0 <= trim < len(steps):
+            steps = steps[len(steps) - trim :]
         inputs = {
             "input": self._task.question,
-            "intermediate_steps": self._trim_steps(),
+            "intermediate_steps": steps,
             "tools": list(self._task.tools),
             "chat_history": list(flatten_tool_calls(self._task.history)),
         }
@@ -139,14 +135,7 @@ class _Own:
         if not isinstance(prompt, str):
             gave = f"prompt of the strategy {self._strategy.name!r} returned a {type(prompt).__name__}"
             raise UsageError(f"{gave}; want the whole prompt, a str")
-        told = Message("user", prompt)
-        return PromptTurn((told,), news, None if reply is None else Message("assistant", reply))
-
-    def _trim_steps(self) -> Steps:
-        trim = self._strategy.trim_intermediate_steps
-        if callable(trim):
-            return list(trim(list(self._steps)))
-        return self._steps[len(self._steps) - trim :] if 0 <= trim < len(self._steps) else list(self._steps)
+        return PromptTurn((Message("user", prompt),), news, None if reply is None else Message("assistant", reply))
 
 
 def _extend_prompt(before: Prompt | None, text: str) -> Prompt:

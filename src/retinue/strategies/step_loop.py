@@ -8,15 +8,15 @@ unreadable turns. If that fails, the run ends.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol
+from typing import ClassVar, NamedTuple
 
 from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Flow, act, ask
+from ..core.protocols import Flow, Task, act, ask
 from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, ProviderState, Reply, StopReason
-from .parsing.actions import UnreadableReply, finish_with
+from .parsing.actions import CUT_OFF, UnreadableReply, finish_with
 from .parsing.final_answer import mark_truncated
 from .prompting.injection_guard import neutralize
 
@@ -25,18 +25,22 @@ TRIES = 2  # consecutive unreadable replies that are followed by the expected fo
 
 @dataclass(frozen=True, slots=True)
 class PromptTurn:
-    """A turn of the conversation: the model's `reply` as kept in the prompt, and the text `told` to it next.
+    """A turn of the conversation: the model's `reply` as kept in the prompt, and the messages `told` to it next.
 
-    `news` is what is new in that text, without the format's wording. The opening turn has no reply.
+    `news` is what is new in these, without the format's wording. The opening turn has no reply.
     """
 
     told: tuple[Message, ...]
     news: str
     reply: Message | None = None
 
+    @property
+    def text(self) -> str:
+        """Everything that the turn adds, as one text."""
+        return "".join(message.content for message in self.told)
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply:
+
+class ParsedReply(NamedTuple):
     """A parsed reply; `decision` is `None` if the model wants to answer and is asked for the answer alone.
 
     `text` is the part of the reply kept in the prompt (the rest was made up), `best` the best answer so far, and
@@ -49,47 +53,103 @@ class ParsedReply:
     state: ProviderState | None = None
 
 
-def _ignore_prose(reply: Reply) -> str:
-    return ""
+class TranscriptFormat(ABC):
+    """The wording of one run of `task`. A prompt begins with what `write_question` returns; `expected` describes the
+    form of a reply after an unreadable one."""
 
-
-class TranscriptFormat(Protocol):
-    """The wording of one run; an instance is created for each task."""
+    def __init__(
+        self, task: Task, expected: str = "", write_question: Callable[[Task], str] = lambda task: task.question
+    ) -> None:
+        self._task, self._expected, self._write_question = task, expected, write_question
 
     def format_question(self) -> PromptTurn:
         """Return the instructions and the question."""
-        ...
+        return PromptTurn((Message("user", self._write_question(self._task)),), self._task.question)
 
+    @abstractmethod
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         """Return the request for the next step, with a prompt that extends `before` by the turn's text."""
-        ...
 
+    @abstractmethod
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         """Return the request for the answer alone."""
-        ...
 
+    @abstractmethod
     def read_step(self, reply: Reply) -> ParsedReply:
         """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else."""
-        ...
 
+    @abstractmethod
     def read_answer(self, reply: Reply) -> AgentFinish:
         """Parse the answer in a reply to `ask_answer`; without output if there is none."""
-        ...
 
+    @abstractmethod
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         """Return the turn after a step: the reply and its observations."""
-        ...
 
+    @abstractmethod
     def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         """Return the turn after an unreadable reply: the problem and the expected form."""
-        ...
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         """Return `turn`, the last before the unreadable ones, with a short instruction and the exact form."""
-        ...
+        return replace(turn, told=self._remind(turn), news=f"{problem}. {self._expected}")
+
+    def _remind(self, turn: PromptTurn) -> tuple[Message, ...]:
+        return (Message("user", f"{turn.text}({self._expected})\n"),)
 
 
-def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _ignore_prose) -> Flow:
+class LineFormat(TranscriptFormat):
+    """A transcript of marked lines that the model continues. `OBSERVATION` marks what it is told, and `FINAL` its
+    answer, for which a constrained engine is asked apart."""
+
+    OBSERVATION: ClassVar[str]
+    FINAL: ClassVar[str]
+
+    @abstractmethod
+    def parse(self, text: str) -> tuple[Decided, int, str]:
+        """Return the decision in a reply, the number of characters that belong to it, and the best answer so far.
+
+        Raises `UnreadableReply`.
+        """
+
+    @property
+    def _stop(self) -> tuple[str, ...]:
+        return () if self._task.constrained else (self.OBSERVATION,)
+
+    @property
+    def _reminder(self) -> str:
+        """The question again, right before the answer."""
+        return f"Question: {self._task.question}\n" if self._task.constrained else ""
+
+    def read_step(self, reply: Reply) -> ParsedReply:
+        """Parse the decision in a reply, or the marker with which it announces its answer."""
+        announced = reply.text.rstrip()
+        if self._task.constrained and announced.endswith(self.FINAL):
+            return ParsedReply(None, announced.removesuffix(self.FINAL))
+        decision, length, best = self.parse(reply.text)
+        if isinstance(decision, AgentFinish):
+            return ParsedReply(decision)
+        if reply.finish == "length" and length == len(reply.text):
+            raise UnreadableReply(CUT_OFF)
+        return ParsedReply(decision, reply.text[:length], best)
+
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        """Return the turn after a step: the reply and its observations, each labeled if there are several."""
+        told = [format_observation(one) for one in seen]
+        if len(told) > 1:
+            told = [f"[{at}] {action.tool} - {told[at - 1]}" for at, action in enumerate(actions, 1)]
+        return self._make_turn(read.text, "\n".join(told))
+
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
+        """Return the turn after an unreadable reply: the problem and the expected form, as an observation."""
+        return self._make_turn(reply.text, f"{problem}. {self._expected}")
+
+    def _make_turn(self, reply: str, news: str) -> PromptTurn:
+        said = Message("assistant", reply if reply.endswith("\n") else f"{reply}\n")
+        return PromptTurn((Message("user", f"{self.OBSERVATION} {news}\n"),), news, said)
+
+
+def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = lambda reply: "") -> Flow:
     """Drive a run in the format `form`.
 
     `prose` returns the text of an unreadable reply that can only be meant as the answer. The first such reply is
@@ -100,10 +160,9 @@ def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply],
     talk = _Talk(form, trim)
     problem, unreadable, plain = "", 0, ""
     while True:
-        request = talk.request_step(problem)
-        reply = yield from ask(request)
+        reply = yield from ask(talk.request_step(problem))
         if reply.closing:
-            return _without_empty_answer(mark_truncated(form.read_answer(reply), reply))
+            return _read_answer(form, reply, StopReason.MAX_ITERATION_EXCEEDED)
         try:
             read = form.read_step(reply)
         except UnreadableReply as error:
@@ -120,16 +179,17 @@ def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply],
         if isinstance(read.decision, AgentFinish):
             return mark_truncated(read.decision, reply)
         if read.decision is None:
-            answer = yield from ask(talk.request_answer(read))
-            return _without_empty_answer(mark_truncated(form.read_answer(answer), answer), StopReason.UNREADABLE_REPLY)
+            answer = yield from ask(talk.request_answer(read.text))
+            return _read_answer(form, answer, StopReason.UNREADABLE_REPLY)
         seen = yield from act(*read.decision, answer=read.best)
         talk.add_step(form.format_step(read, read.decision, seen))
 
 
-def _without_empty_answer(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
+def _read_answer(form: TranscriptFormat, reply: Reply, if_empty: StopReason) -> AgentFinish:
+    finish = mark_truncated(form.read_answer(reply), reply)
     if finish.output.strip() or finish.reason in CUT_SHORT.values():
         return finish
-    return AgentFinish({}, finish.log, reason)
+    return AgentFinish({}, finish.log, if_empty)
 
 
 class _Talk:
@@ -142,31 +202,27 @@ class _Talk:
     __slots__ = ("_asked", "_before", "_form", "_good", "_kept", "_trim", "_turn")
 
     def __init__(self, form: TranscriptFormat, trim: int) -> None:
-        self._form = form
-        self._trim = trim
+        self._form, self._trim = form, trim
         self._before: Prompt | None = None
         self._turn: PromptTurn | None = None
         self._kept: list[PromptTurn] = []  # the last steps, if their number in the prompt is limited
-        self._asked: Prompt | None = None
         self._good: tuple[Prompt | None, PromptTurn | None, list[PromptTurn]] = (None, None, self._kept)
 
     def request_step(self, problem: str) -> Ask:
         """Return the next request; its closing asks for the answer alone."""
-        request = self._form.ask_step(self._before, self._find_turn_or_opening(self._turn))
+        before, turn = self._before, self._turn
+        request = self._form.ask_step(before, turn or self._form.format_question())
         self._asked = request.prompt
-        return replace(request, closing=partial(self._ask_closing, self._before, self._turn), problem=problem)
 
-    def _ask_closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
-        return self._form.ask_answer(before, self._find_turn_or_opening(turn))
+        def ask_closing() -> Ask:
+            return self._form.ask_answer(before, turn or self._form.format_question())
 
-    def _find_turn_or_opening(self, turn: PromptTurn | None) -> PromptTurn:
-        return self._form.format_question() if turn is None else turn
+        return replace(request, closing=ask_closing, problem=problem)
 
-    def request_answer(self, read: ParsedReply) -> Ask:
+    def request_answer(self, said: str) -> Ask:
         """Return the request for the answer after a reply that announces one."""
-        assert self._asked is not None
-        before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
-        return self._form.ask_answer(before, PromptTurn((), self._find_turn_or_opening(self._turn).news))
+        before = self._asked.add(Message("assistant", said)) if said else self._asked
+        return self._form.ask_answer(before, PromptTurn((), (self._turn or self._form.format_question()).news))
 
     def add_step(self, turn: PromptTurn) -> None:
         """Continue after a step."""
@@ -174,29 +230,24 @@ class _Talk:
         self._good = (self._before, self._turn, self._kept)
 
     def add_problem(self, reply: Reply, problem: str, *, minimal: bool) -> None:
-        """Continue after an unreadable reply."""
+        """Continue after an unreadable reply; if `minimal`, from the last readable one."""
         if minimal:
             self._before, turn, self._kept = self._good
-            self._turn = self._form.format_reminder(self._find_turn_or_opening(turn), problem)
+            self._turn = self._form.format_reminder(turn or self._form.format_question(), problem)
         else:
             self._extend(self._form.format_problem(reply, problem))
 
     def _extend(self, turn: PromptTurn) -> None:
-        assert self._asked is not None
         self._before, self._turn = _add_reply(self._asked, turn), turn
         if self._trim < 0:
             return
         steps = [*self._kept, turn]
         self._kept = steps[max(0, len(steps) - self._trim) :]
-        if len(self._kept) < len(steps):
-            self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Rebuild the prompt from the opening and the steps that are kept."""
-        self._before, self._turn = None, None
-        for turn in self._kept:
-            asked = self._form.ask_step(self._before, self._find_turn_or_opening(self._turn)).prompt
-            self._before, self._turn = _add_reply(asked, turn), turn
+        if len(self._kept) < len(steps):  # rebuild the prompt from the opening and the steps that are kept
+            self._before = self._turn = None
+            for kept in self._kept:
+                asked = self._form.ask_step(self._before, self._turn or self._form.format_question()).prompt
+                self._before, self._turn = _add_reply(asked, kept), kept
 
 
 def _add_reply(asked: Prompt, turn: PromptTurn) -> Prompt:
@@ -208,28 +259,9 @@ def _add_reply(asked: Prompt, turn: PromptTurn) -> Prompt:
 
 def extend(before: Prompt | None, *messages: Message) -> Prompt:
     """Return `before` extended by `messages`, or a new prompt without `before`."""
-    prompt = Prompt(messages[0]) if before is None else before.add(messages[0])
-    return prompt.add(*messages[1:])
-
-
-def join_turn_text(turn: PromptTurn) -> str:
-    """Return everything that a turn adds, as one text."""
-    return "".join(message.content for message in turn.told)
+    return before.add(*messages) if before else Prompt(messages[0]).add(*messages[1:])
 
 
 def format_observation(seen: Observation) -> str:
     """Format an observation: the tool's output as data, then the executor's note."""
     return f"{neutralize(seen.text)}\n{seen.note}" if seen.note else neutralize(seen.text)
-
-
-def format_observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
-    """Format the observations of a step, each labeled if there are several."""
-    if len(seen) == 1:
-        return format_observation(seen[0])
-    pairs = enumerate(zip(actions, seen, strict=True), 1)
-    return "\n".join(f"[{at}] {action.tool} - {format_observation(one)}" for at, (action, one) in pairs)
-
-
-def end_line(text: str) -> str:
-    """Return `text` with a line break at its end."""
-    return text if text.endswith("\n") else f"{text}\n"

@@ -21,7 +21,7 @@ _BEGIN = frozenset(
     "will with would".split()
 )
 _WORD = re.compile(r"\S+")
-_DETERMINERS = {"the", "a", "an", "his", "her", "its", "their"}
+DETERMINERS = frozenset("the a an his her its their".split())
 _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IGNORECASE)
 _ASKS_WHEN = re.compile(r"(?:when|(?:on|in) (?:what|which) (?:date|day|month|year)) (?:is|was|were)", re.IGNORECASE)
 _LISTED = re.compile(r",?(?: and| or)?(?: the)? |, ?", re.IGNORECASE)
@@ -48,7 +48,7 @@ def find_names(text: str) -> list[str]:
     """Return the names in a text: runs of words with capital letters, but no single word that only begins sentences."""
     begins = {0, *(found.end() for found in _SENTENCE.finditer(text))}
     found: dict[str, bool] = {}
-    for start, end in _name_spans(text):
+    for start, end in _find_name_spans(text):
         name = re.sub(r"['’]s$", "", text[start:end])
         found[name] = found.get(name, False) or start not in begins or " " in name
     return [name for name, sure in found.items() if sure]
@@ -62,7 +62,7 @@ def find_asked_names(question: str) -> list[str]:
 def find_listed_names(question: str) -> list[str]:
     """Return the names of which a question asks the same: `A or B`, `of A, B and C`, `larger is A than B`."""
     plain = _lower_beginnings(question)
-    spans = _name_spans(plain)
+    spans = _find_name_spans(plain)
     if len(spans) == _PAIR and _is_asked_alike(plain, *spans):
         return [question[start:end] for start, end in spans]
     lists: list[list[Span]] = [[]]
@@ -110,7 +110,7 @@ def _lower_beginnings(question: str) -> str:
     )
 
 
-def _name_spans(text: str) -> list[Span]:
+def _find_name_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     for word in _CAPITALISED.finditer(text):
         between = text[spans[-1][1] : word.start()] if spans else ""
@@ -130,14 +130,16 @@ def find_descriptions(question: str) -> list[str]:
     than English there are none: such questions are read whole.)
     """
     body = question.rstrip("?.! ")
-    names = _name_spans(_lower_beginnings(body))
+    names = _find_name_spans(_lower_beginnings(body))
     words = [found.span() for found in _WORD.finditer(body)]
-    starts = [start for start, end in words if names and end < names[0][0] and body[start:end] in _DETERMINERS]
+    starts = [start for start, end in words if names and end < names[0][0] and body[start:end] in DETERMINERS]
     first = names[0][0] if names else 0
     starts = [start for start in starts if _CLAUSE.search(body, start, first) or _find_head_noun(body[start:first])]
     if not starts:
         return []
-    start = _find_clause(body, starts[-1])
+    start = starts[-1]  # or earlier, in `the hall that saw the opening of`, `the hill with the spring of`
+    if (begun := _BEGUN.search(body, 0, start)) and (begun.group(1) or not _is_thing(body[start:])):
+        start = begun.start()
     before = body[:start].strip(" ,")
     if _ASKS.fullmatch(before) or (_ASKS_WHEN.fullmatch(before) and not _is_thing(body[start:])):
         return []
@@ -146,18 +148,12 @@ def find_descriptions(question: str) -> list[str]:
     return list(dict.fromkeys(body[start:end].rstrip(",:;") for end in (ends if clause else ends[:1])))
 
 
-def _find_clause(text: str, start: int) -> int:
-    """Return where the description begins of which the words from `start` are a part: `the hall that saw the opening
-    of`, `the hill with the spring of`."""
-    begun = _BEGUN.search(text, 0, start)
-    return begun.start() if begun and (begun.group(1) or not _is_thing(text[start:])) else start
-
-
 def build_description_constraint(question: str, options: list[str]) -> Constraint:
     """Return the constraint of a reply that is one of the descriptions; or `none`, where it may be that the question
     asks for what they say."""
-    enum = options if all(_is_description(one, question) for one in options) else [NONE, *options]
-    return build_choice_constraint("described", enum)
+    return build_choice_constraint(
+        "described", options if all(_is_description(one, question) for one in options) else [NONE, *options]
+    )
 
 
 def _is_description(option: str, question: str) -> bool:
@@ -189,8 +185,3 @@ def is_intricate(question: str) -> bool:
     """Return whether a question has a clause or several names, so that its answer may be of something that it does not
     name."""
     return _CLAUSE.search(question) is not None or len(find_asked_names(question)) > 1
-
-
-def replace_description(question: str, described: str, name: str) -> str:
-    """Put the name in the place of what is described."""
-    return question.replace(described, name)

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
 
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+MONTHS = tuple("january february march april may june july august september october november december".split())
 _MONTH = "|".join(MONTHS)
 DATE = re.compile(
     rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH}),? (\d{{3,4}})"
@@ -53,14 +50,12 @@ def find_quantities(text: str) -> list[str]:
     found = []
     dates = [one.span() for one in DATE.finditer(text)]
     for number in NUMBER.finditer(text):
-        if any(start <= number.start() < end for start, end in dates):
-            continue
-        end = number.end()
-        if scale := _SCALE.match(text, end):
-            end = scale.end()
-        if unit := _UNIT.match(text, end):
-            end = unit.end()
-        found.append(text[number.start() : end])
+        if not any(start <= number.start() < end for start, end in dates):
+            end = number.end()
+            for follows in (_SCALE, _UNIT):
+                match = follows.match(text, end)
+                end = match.end() if match else end
+            found.append(text[number.start() : end])
     return list(dict.fromkeys(found))
 
 
@@ -68,13 +63,11 @@ def is_measure_asked(quantity: str, question: str) -> bool:
     """Return whether a quantity may be what is asked for: it has no unit, or one of the kind that is asked for. `How
     many towns` has none."""
     number = NUMBER.match(quantity)
-    stated = number and _UNIT.search(quantity, number.end())
-    asked = _ASKED_UNIT.search(question)
+    stated, asked = number and _UNIT.search(quantity, number.end()), _ASKED_UNIT.search(question)
     if not stated or asked is None:
         return True
-    unit, want = stated.group(1).lower(), asked.group(1).lower()
-    wanted = next((row for row in _MEASURES if want in row or want.removesuffix("s") in row), {})
-    return unit in wanted
+    wanted = {asked.group(1).lower(), asked.group(1).lower().removesuffix("s")}
+    return any(stated.group(1).lower() in row for row in _MEASURES if not wanted.isdisjoint(row))
 
 
 def number_in(text: str) -> float:
@@ -96,13 +89,10 @@ def parse_date(text: str) -> date:
     found = DATE.search(text)
     if found is None:
         raise Unreadable(f"there is no date in {text!r}")
-    day, month, year, month_first, day_second, year_last, iso, iso_month, iso_day = found.groups()
+    parts = found.groups()  # of one of three notations
+    day, month, year = (parts[at] for at in ((0, 1, 2) if parts[0] else (4, 3, 5) if parts[3] else (8, 7, 6)))
     try:
-        if day:
-            return date(int(year), MONTHS.index(month.lower()) + 1, int(day))
-        if month_first:
-            return date(int(year_last), MONTHS.index(month_first.lower()) + 1, int(day_second))
-        return date(int(iso), int(iso_month), int(iso_day))
+        return date(int(year), int(month) if month.isdecimal() else MONTHS.index(month.lower()) + 1, int(day))
     except ValueError as error:
         raise Unreadable(str(error)) from error
 
@@ -189,31 +179,22 @@ class QuestionTerms:
 
 def separate_terms(question: str) -> QuestionTerms:
     """Separate a question from its terms."""
+
+    def cut_out(term: re.Match[str]) -> str:  # a question mark before a term that comes last is kept
+        before, after = question[: term.start()], question[term.end() :]
+        return f"{before}{'' if after.strip() or '?' in before + term.group() else '?'}{after}"
+
     units: dict[str, float] = {}
     found = _DEFINITION.search(question)
     if found and (size := float(found.group(2).replace(",", ""))):
-        units = _list_unit_sizes(found.group(1).lower(), size) | _list_unit_sizes(found.group(3).lower(), 1.0)
-        question = _cut_out(question, found)
+        for name, value in ((found.group(1).lower(), size), (found.group(3).lower(), 1.0)):
+            single = name.removesuffix("s")
+            units |= dict.fromkeys((name, single, _PLURALS.get(single, single)), value)
+        question = cut_out(found)
         question = question[:1].upper() + question[1:]
     digits = None
     if found := _ROUND.search(question):
-        digits = _parse_decimal_places(found.group(1))
-        question = _cut_out(question, found).strip()
+        places = found.group(1) or "0"
+        digits = int(places) if places.isdecimal() and len(places) == 1 else _DIGITS.get(places.lower(), 1)
+        question = cut_out(found).strip()
     return QuestionTerms(question, units, digits)
-
-
-def _list_unit_sizes(name: str, size: float) -> dict[str, float]:
-    single = name.removesuffix("s")
-    return dict.fromkeys((name, single, _PLURALS.get(single, single)), size)
-
-
-def _cut_out(question: str, term: re.Match[str]) -> str:
-    """Return the question without a term, and with the question mark that was before the term if that came last."""
-    before, after = question[: term.start()], question[term.end() :]
-    return f"{before}{'' if after.strip() or '?' in before + term.group() else '?'}{after}"
-
-
-def _parse_decimal_places(word: str | None) -> int:
-    if word is None:
-        return 0
-    return int(word) if word.isdecimal() and len(word) == 1 else _DIGITS.get(word.lower(), 1)

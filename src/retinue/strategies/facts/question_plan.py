@@ -14,15 +14,15 @@ from typing import Any
 
 from ...core.schema.patterns import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from ..wrappers.wrapper import Part
-from .copied_answers import find_asked_kind, is_of_another_event
 from .descriptions import TOGETHER, describe_request, find_asked_names, find_listed_names
+from .fact_finder import find_asked_kind, find_plain_words, is_of_another_event
 from .quantities import DATE, YEAR, Unreadable, format_date, format_number, number_in, parse_date, parse_size
 from .sub_prompts import NarrowRun, build_field_constraint, fill_sub_prompt
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
 _REF = re.compile(r"#(\d)")
-_BETWEEN = "; "  # between the results of a step for each of several
+BETWEEN = "; "  # between the results of a step for each of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,59 +77,44 @@ def is_list(number: int, steps: Sequence[QuestionStep]) -> bool:
 
 def fill_references(text: str, values: Sequence[str]) -> str:
     """Put what steps found in the place of their numbers; `#1` is left where there is no such step."""
-
-    def value(found: re.Match[str]) -> str:
-        number = int(found.group(1))
-        return values[number - 1] if 1 <= number <= len(values) else found.group()
-
-    return _REF.sub(value, text)
+    known = {str(number): value for number, value in enumerate(values, 1)}
+    return _REF.sub(lambda found: known.get(found.group(1), found.group()), text)
 
 
 def fill_expression(text: str, values: Sequence[str]) -> str:
     """The same for arithmetic: of each value its number, of several their sum. Raises `Unreadable` if one has none."""
-    return _REF.sub(lambda found: _sum_list(values[int(found.group(1)) - 1]), text)
+
+    def sum_value(found: re.Match[str]) -> str:
+        sizes = [format_number(number_in(part)) for part in values[int(found.group(1)) - 1].split(BETWEEN)]
+        return sizes[0] if len(sizes) == 1 else f"({' + '.join(sizes)})"
+
+    return _REF.sub(sum_value, text)
 
 
 def calculate_step(step: QuestionStep, values: Sequence[str]) -> str:
     """Return the result of a step on dates, of a comparison or of a count. Raises `Unreadable`."""
     if not step.uses:
         raise Unreadable(f"{step.text!r} uses no step")
-    first = values[step.uses[0] - 1]
+    first, last = values[step.uses[0] - 1], values[step.uses[-1] - 1]
     match step.kind:
         case "years":
-            return str(_count_years(first, values[step.uses[-1] - 1]))
+            if not (DATE.search(first) and DATE.search(last)):
+                return str(int(abs(number_in(last) - number_in(first))))
+            one, other = sorted((parse_date(first), parse_date(last)))
+            return str(other.year - one.year - ((other.month, other.day) < (one.month, one.day)))
         case "days":
-            return str(abs((parse_date(values[step.uses[-1] - 1]) - parse_date(first)).days))
+            return str(abs((parse_date(last) - parse_date(first)).days))
         case "date":
             return _move_date(step, first)
         case "most" | "least" | "latest" | "earliest":
-            return _name_extreme(step, values)
+            named = re.findall(r"#(\d)\s+([^,]+)", step.text)
+            if not named:
+                raise Unreadable(f"{step.text!r} names nothing")
+            sized = [(parse_size(values[int(ref) - 1]), fill_references(name, values).strip()) for ref, name in named]
+            return (max if step.kind in ("most", "latest") else min)(sized, key=lambda pair: pair[0])[1]
         case "count":
             return str(_count_items(step, values))
     raise Unreadable(f"{step.kind} is not worked out")
-
-
-def split_list(text: str) -> list[str]:
-    """Return the members of a list: `A, B and C`; only those with a capital letter, if any has one."""
-    parts = [one.strip() for one in re.split(r",\s*(?:and\s+)?|\s+and\s+", text) if one.strip()]
-    return [one for one in parts if not one.islower()] or parts
-
-
-def join_results(results: Sequence[str]) -> str:
-    """Return the results of a step for each of several as one value."""
-    return _BETWEEN.join(results)
-
-
-def _sum_list(value: str) -> str:
-    sizes = [format_number(number_in(part)) for part in value.split(_BETWEEN)]
-    return sizes[0] if len(sizes) == 1 else f"({' + '.join(sizes)})"
-
-
-def _count_years(start: str, end: str) -> int:
-    if not (DATE.search(start) and DATE.search(end)):
-        return int(abs(number_in(end) - number_in(start)))
-    one, other = sorted((parse_date(start), parse_date(end)))
-    return other.year - one.year - ((other.month, other.day) < (one.month, one.day))
 
 
 def _move_date(step: QuestionStep, start: str) -> str:
@@ -142,25 +127,21 @@ def _move_date(step: QuestionStep, start: str) -> str:
         raise Unreadable(str(error)) from error
 
 
-def _name_extreme(step: QuestionStep, values: Sequence[str]) -> str:
-    named = re.findall(r"#(\d)\s+([^,]+)", step.text)
-    if not named:
-        raise Unreadable(f"{step.text!r} names nothing")
-    sized = [(parse_size(values[int(ref) - 1]), fill_references(name, values).strip()) for ref, name in named]
-    return (max if step.kind in ("most", "latest") else min)(sized, key=lambda one: one[0])[1]
-
-
 def _count_items(step: QuestionStep, values: Sequence[str]) -> int:
     limit = re.search(r"([<>])\s*([\d,.]+)", step.text)
     used = [values[number - 1] for number in dict.fromkeys(step.uses)]
-    held = [
-        part for value in used for part in (value.split(_BETWEEN) if limit or _BETWEEN in value else split_list(value))
-    ]
+    held = [part for one in used for part in (one.split(BETWEEN) if limit or BETWEEN in one else split_list(one))]
     if limit is None:
         return len(held)
     most = number_in(limit.group(2))
     sizes = [number_in(part) if 1000 <= most <= 2100 else parse_size(part) for part in held]  # a limit such as a year
     return sum(size > most if limit.group(1) == ">" else size < most for size in sizes)
+
+
+def split_list(text: str) -> list[str]:
+    """Return the members of a list: `A, B and C`; only those with a capital letter, if any has one."""
+    parts = [one.strip() for one in re.split(r",\s*(?:and\s+)?|\s+and\s+", text) if one.strip()]
+    return [one for one in parts if not one.islower()] or parts
 
 
 # ── the patterns of plans ─────────────────────────────────────────────────────────────────────────
@@ -180,8 +161,11 @@ _LIMITS = {
     "<": re.compile(r"\b(?:before|earlier|fewer|less|under|below|shorter|smaller|lower|younger)\b", re.IGNORECASE),
     ">": re.compile(r"\b(?:after|since|later|more|over|above|longer|larger|greater|higher|older)\b", re.IGNORECASE),
 }
-_PERCENT = re.compile(r"\bby how many percent\b", re.IGNORECASE)
-_APART_FROM = re.compile(r"\b(?:than|difference)\b", re.IGNORECASE)
+_TWO_TERMS = (
+    (re.compile(r"\bby how many percent\b", re.IGNORECASE), "(#1 - #2) / #2 * 100"),
+    (re.compile(r"\b(?:than|difference)\b", re.IGNORECASE), "abs(#1 - #2)"),
+    (TOGETHER, "#1 + #2"),
+)
 _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
@@ -253,23 +237,16 @@ def _build_age_pattern(question: str) -> Pattern | None:
     return seq(born, f"find: On what date {then}?\nyears: #1 to #2\n")
 
 
-def plan_moved_date(question: str) -> tuple[QuestionStep, ...]:
-    """Return the plan for `What date was 9 days after the launch of A?`, which needs no model; no steps for others."""
-    found = _MOVED.fullmatch(question)
-    if found is None:
-        return ()
-    days, joint, event = found.groups()
-    sign = "-" if joint == "before" else "+"
-    return QuestionStep("find", f"On what date was {event}?"), QuestionStep("date", f"#1 {sign} {days}")
-
-
 def build_first_step_constraint(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
+    begins: tuple[str, ...] = _ASKED_OF_ONE
+    if _find_asked_span(question):
+        begins = _DATED
+    elif find_asked_kind(question) == "number":
+        begins = (*_MEASURED, *_DATED) if YEAR.search(question) else _MEASURED
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
-    begun = choice(*_list_first_words(question))
-    return build_field_constraint(
-        "steps", seq("find: ", begun, words, " ", describe_request(question, names)[0], words, "?\n")
-    )
+    name = describe_request(question, names)[0]
+    return build_field_constraint("steps", seq("find: ", choice(*begins), words, " ", name, words, "?\n"))
 
 
 def repeat_step(first: str, question: str, names: Sequence[str]) -> list[str]:
@@ -282,42 +259,24 @@ def repeat_step(first: str, question: str, names: Sequence[str]) -> list[str]:
     return [found.replace(asked[0], one) for one in asked]
 
 
-def _list_first_words(question: str) -> tuple[str, ...]:
-    if _find_asked_span(question):
-        return _DATED
-    if find_asked_kind(question) != "number":
-        return _ASKED_OF_ONE
-    return (*_MEASURED, *_DATED) if YEAR.search(question) else _MEASURED
-
-
 def build_last_step_constraint(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for the operation on a fact of each of the names, which steps before it have found."""
     refs = [f"#{number}" for number in range(1, len(names) + 1)]
-    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, describe_request(question, names), strict=True))
-    options: Sequence[str | Pattern]
+    options: Sequence[str | Pattern] = [f"judge: {question}"]
     asked = find_asked_kind(question)
-    if asked == "truth":
-        options = [f"judge: {question}"]
-    elif asked != "number":
-        options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
-    elif len(names) == _COMPARED:
-        options = _list_two_term_arithmetic(question) or _list_operations(question, few=False)
-    else:
-        signs = _find_limit_signs(question)
-        counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _find_numbers(question) for sign in signs]
-        options = counted or [f"compute: {' + '.join(refs)}", f"judge: {question}"]
+    if asked not in ("truth", "number"):
+        said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, describe_request(question, names), strict=True))
+        options = [*options, *(f"{kind}: {said}" for kind in _COMPARES)]
+    elif asked == "number" and len(names) != _COMPARED:
+        signs, counted = _find_limit_signs(question), f"count: {', '.join(refs)}"
+        limited = [f"{counted} {sign} {limit}" for limit in _find_numbers(question) for sign in signs]
+        options = limited or [f"compute: {' + '.join(refs)}", *options]
+    elif asked == "number":
+        # the arithmetic on two facts that a question asks for in plain words
+        plain = () if _find_asked_span(question) else _TWO_TERMS
+        known: Sequence[str | Pattern] = [f"compute: {text}" for words, text in plain if words.search(question)][:1]
+        options = known or _list_operations(question, few=False)
     return build_field_constraint("steps", seq(choice(*options), "\n"))
-
-
-def _list_two_term_arithmetic(question: str) -> list[str | Pattern]:
-    """Return the arithmetic on two facts that a question asks for in plain words."""
-    if _find_asked_span(question):
-        return []
-    if _PERCENT.search(question):
-        return ["compute: (#1 - #2) / #2 * 100"]
-    if _APART_FROM.search(question):
-        return ["compute: abs(#1 - #2)"]
-    return ["compute: #1 + #2"] if TOGETHER.search(question) else []
 
 
 def _find_asked_span(question: str) -> str:
@@ -331,25 +290,28 @@ def _find_numbers(question: str) -> list[str]:
 def _list_operations(question: str, *, few: bool) -> list[Pattern]:
     """Return the operations that give what a question asks for; none if it seems to be a fact to find."""
     asked, numbers = find_asked_kind(question), _find_numbers(question)
-    ref = seq("#", Chars("1-9"))
-    if asked == "truth":
-        return [seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
-    if asked in ("words", "name"):
+    ref, judge = seq("#", Chars("1-9")), seq("judge: ", line(160, but=":"))
+    if asked in ("truth", "words", "name"):
+        if few or not _CONTRASTS.search(question):
+            return []
         named = seq(ref, " ", choice(ref, line(60, but="#,:")))
         compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))
-        return [compare, seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
+        return [judge] if asked == "truth" else [compare, judge]
+    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
+    parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
+    arithmetic = seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
     if asked != "number":
-        moved = [seq("date: ", ref, choice(" + ", " - "), choice(*numbers))] if numbers else []
-        return moved if asked == "date" else [_build_arithmetic_pattern(ref, numbers)] if numbers else []
+        moved = seq("date: ", ref, choice(" + ", " - "), choice(*numbers))
+        return [moved if asked == "date" else arithmetic] if numbers else []
     if span := _find_asked_span(question):
         return [seq(f"{span}: ", ref, " to ", ref)]
     if not _CALCULATES.search(question):
         return []
-    counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))
     if _OF_HUNDRED.search(question):
-        return [_build_arithmetic_pattern(ref, numbers)]
+        return [arithmetic]
+    counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))
     limited = [seq(counted, " ", choice(*_find_limit_signs(question)), " ", choice(*numbers))] if numbers else []
-    return [_build_arithmetic_pattern(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
+    return [arithmetic, *limited, counted, judge]
 
 
 def _find_limit_signs(question: str) -> str:
@@ -358,18 +320,10 @@ def _find_limit_signs(question: str) -> str:
     return found or "<>"
 
 
-def _build_arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
-    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
-    parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
-    return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
-
-
 # ── the plan that a model writes ──────────────────────────────────────────────────────────────────
 
-_WORD = re.compile(r"[^\W\d_]+")
 _SIMILAR = 2  # examples that are shown once more, right before the question
-# Of plans, until one is sound.
-_SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))
+_SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))  # of plans
 
 
 def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
@@ -377,15 +331,16 @@ def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...
     whole = (QuestionStep("find", question),)
     if listed := find_listed_names(question):
         return (yield from _plan_alike(run, question, listed)) or whole
-    if moved := plan_moved_date(question):
-        return moved
+    if moved := _MOVED.fullmatch(question):  # needs no model
+        days, joint, event = moved.groups()
+        sign = "-" if joint == "before" else "+"
+        return QuestionStep("find", f"On what date was {event}?"), QuestionStep("date", f"#1 {sign} {days}")
     shape = build_plan_constraint(question)
     if shape is None:
         return whole
     text, asked = _plan_prompt(question)
     for options in _SAMPLINGS:
-        said = yield from run.say(text, asked, shape, options=options, aside=bool(options))
-        steps = _read_reply(said)
+        steps = _read_reply((yield from run.say(text, asked, shape, options=options, aside=bool(options))))
         if steps and all(step.kind == "find" for step in steps):
             break
         if steps and is_sound(steps, question):
@@ -395,10 +350,8 @@ def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...
 
 def plan_count(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return a plan that counts what a question asks the number of; no steps if the reply is none."""
-    text, asked = _plan_prompt(question)
-    return _read_reply(
-        (yield from run.say(text, asked, build_field_constraint("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))))
-    )
+    shape = build_field_constraint("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))
+    return _read_reply((yield from run.say(*_plan_prompt(question), shape)))
 
 
 def _plan_alike(run: NarrowRun, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
@@ -424,7 +377,7 @@ def _read_reply(said: str) -> tuple[QuestionStep, ...]:
 
 def _plan_prompt(question: str, *, listed: bool = False) -> tuple[str, str]:
     """Return the prompt for a plan, and the part of it that is not the same for all questions."""
-    asked = "\n\n".join([*find_similar_examples(question, _plan_examples(listed), _SIMILAR), f"Question: {question}\n"])
+    asked = "\n\n".join([*_find_similar_examples(question, _plan_examples(listed)), f"Question: {question}\n"])
     return f"{fill_sub_prompt('plan').strip()}\n\n{asked}", asked
 
 
@@ -435,24 +388,18 @@ def _plan_examples(listed: bool) -> Sequence[str]:
     return [one for one in examples if bool(find_listed_names(one.partition("\n")[0])) == listed]
 
 
-def find_similar_examples(question: str, examples: Sequence[str], most: int) -> list[str]:
-    """Return the `most` examples whose first lines are most like `question` in words, the most like it last.
+def _find_similar_examples(question: str, examples: Sequence[str]) -> list[str]:
+    """Return the examples whose first lines are most like `question` in words, the most like it last.
 
     Rarer words count more. (Nearest examples in the prompt, Liu et al. 2022.)
     """
-    described = [_find_plain_words(example.partition("\n")[0]) for example in examples]
-    known = Counter(word for words in described for word in words)
-    wanted = _find_plain_words(question)
 
-    def likeness(words: frozenset[str]) -> float:
-        shared = sum(math.log(1 + len(examples) / known[word]) for word in words & wanted)
-        return shared / math.sqrt(len(words) or 1)
+    described = {one: set(find_plain_words(one.partition("\n")[0].removeprefix("Question:"))) for one in examples}
+    known = Counter(word for words in described.values() for word in words)
+    wanted = set(find_plain_words(question))
 
-    order = sorted(range(len(examples)), key=lambda at: (-likeness(described[at]), at))
-    return [examples[at] for at in reversed(order[:most])]
+    def rate_likeness(example: str) -> float:
+        shared = sum(math.log(1 + len(examples) / known[word]) for word in described[example] & wanted)
+        return shared / math.sqrt(len(described[example]) or 1)
 
-
-def _find_plain_words(text: str) -> frozenset[str]:
-    """Return the words in lower case, without those that begin with a capital letter, but with the first."""
-    found = _WORD.findall(text.removeprefix("Question:"))
-    return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())
+    return sorted(examples, key=rate_likeness, reverse=True)[:_SIMILAR][::-1]

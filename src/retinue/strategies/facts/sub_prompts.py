@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Flow, ask
+from ...core.protocols import Flow, Task, ask
 from ...core.schema.patterns import Constraint, Pattern, choice, line, optional, seq
 from ...core.tools.tool import Tool
 from ...core.values import AgentFinish, Message, Reply
 from ..parsing.final_answer import read_visible_answer
 from ..prompting.constraints import build_object_schema
-from ..prompting.prompt_parts import format_history, read_prompt_parts
+from ..prompting.prompt_parts import fill_prompt_part, format_history
 from ..wrappers.wrapper import Part
 
 
@@ -31,9 +31,7 @@ class NarrowRun(ABC):
     """
 
     def __init__(self, answer: Constraint, reply_tokens: int, nothing: str = "") -> None:
-        self._answer_shape = answer
-        self._reply_tokens = reply_tokens
-        self._nothing = nothing
+        self._answer_shape, self._reply_tokens, self._nothing = answer, reply_tokens, nothing
 
     def flow(self) -> Flow:
         """Answer the question, or if the budget is used up before, with what is known."""
@@ -54,34 +52,33 @@ class NarrowRun(ABC):
         """Return the run's result."""
         return AgentFinish({"output": value}, log)
 
-    def name_references(self, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
-        """Return the question with names for what it refers to in the conversation. `window` is the model's."""
-        if not history:
+    def name_references(self, question: str, task: Task) -> Part[str]:
+        """Return the question with names for what it refers to in the conversation."""
+        if not task.history:
             return question
-        text = fill_sub_prompt("standalone", history=format_history(history, window), question=question)
-        said = yield from self.say(text, question, _ALONE, aside=True)
-        return said.strip() or question
+        text = fill_sub_prompt("standalone", history=format_history(task.history, task.window), question=question)
+        return (yield from self.say(text, question, _ALONE, aside=True)) or question
 
     def say(
         self, text: str, news: str, shape: Constraint, *, aside: bool = False, options: Mapping[str, Any] | None = None
     ) -> Part[str]:
         """Ask for a reply of that shape; return its text. `news` is the part of the prompt that is new."""
-        closing = partial(self._ask_closing, news)
-        request = replace(self._request(text, news, shape), closing=closing, aside=aside, options=options or {})
-        reply = yield from ask(request)
+
+        def ask_closing() -> Ask:
+            request = self._request(self.write_closing_prompt(news), news, self._answer_shape)
+            return replace(request, answer=read_visible_answer)
+
+        request = self._request(text, news, shape)
+        reply = yield from ask(replace(request, closing=ask_closing, aside=aside, options=options or {}))
         if reply.closing:
             raise _Closing(reply.text)
         return reply.text.strip()
 
-    def _ask_closing(self, news: str) -> Ask:
-        request = self._request(self.write_closing_prompt(news), news, self._answer_shape)
-        return replace(request, answer=read_visible_answer)
-
     def _request(self, text: str, news: str, shape: Constraint) -> Ask:
-        return Ask(Prompt(Message("user", text)), news, self._format_reply, (), shape, self._reply_tokens)
+        def write(decided: Decided) -> Reply:
+            return Reply(f" {decided.output if isinstance(decided, AgentFinish) else self._nothing}\n")
 
-    def _format_reply(self, decided: Decided) -> Reply:
-        return Reply(f" {decided.output if isinstance(decided, AgentFinish) else self._nothing}\n")
+        return Ask(Prompt(Message("user", text)), news, write, (), shape, self._reply_tokens)
 
 
 def may_look_up(tool: Tool) -> bool:
@@ -89,9 +86,7 @@ def may_look_up(tool: Tool) -> bool:
     return tool.effects == "read" and tool.signature.text_argument is not None
 
 
-def fill_sub_prompt(part: str, **values: str) -> str:
-    """Return the part of the prompt file of that name, with the values that it has places for."""
-    return read_prompt_parts("careful")[part].substitute(values).rstrip("\n")
+fill_sub_prompt = partial(fill_prompt_part, "careful")  # the part of that name with values for its places
 
 
 def build_field_constraint(name: str, pattern: Pattern) -> Constraint:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...core.tools.tool import Tool
@@ -67,20 +68,16 @@ def read_input(written: str, tool: Tool | None) -> ToolInput:
     """Convert an action's input to the tool's form: plain text, or values by name if it was JSON."""
     fenced = FENCED.fullmatch(written.strip())
     text = (fenced.group(1) if fenced else written).strip()
-    values = _read_json(text)
+    values: Any = None
+    if text[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            values = json.loads(text, strict=False)
     if tool is None or tool.signature.text_argument is not None:
         argument = tool.signature.text_argument if tool else None
         if isinstance(values, dict) and set(values) == {argument} and isinstance(values[argument], str):
             return str(values[argument])
         return without_quotes(text)
     return values if isinstance(values, dict) else text
-
-
-def _read_json(text: str) -> Any:
-    try:
-        return json.loads(text, strict=False) if text[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def without_quotes(text: str) -> str:

@@ -9,34 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from ...core.protocols import Task
 from ...core.tools.tool import Tool
 from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
-from .actions import NO_TOOL, UnreadableReply, match_tool, strip_tool_name
+from .actions import NO_ACTION, NO_TOOL, UnreadableReply, match_tool, squeeze, strip_tool_name
 from .json_reply import read_partial_answer, read_reply
 from .lenient_json import Truncated
-from .react_text import (
-    AFTER,
-    ANYWHERE,
-    AT_LINE_START,
-    INVENTED,
-    finish,
-    names_no_tool,
-    parse,
-    read_json_decision,
-    split_parts,
-)
+from .react_text import AFTER, ANYWHERE, AT_LINE_START, INVENTED, finish, parse, read_json_decision, split_parts
 from .tagged_calls import find_calls
 
 # ── answers without a format ──────────────────────────────────────────────────────────────────────
 
+_ENDS = ("final answer", "observation", "question")  # parts after which anything is made up
 _FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: an attempt at another format
 _LABEL = re.compile(
     r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
     re.IGNORECASE | re.MULTILINE,
 )
-_INTENT = re.compile(
+INTENT = re.compile(
     r"\b(?:i|we)(?:['\u2019](?:ll|d|m)\b| (?:will|would|shall|should|must|can|could|need|want|have to)\b"
     r"| (?:am|are) going\b)"
     r"|\blet(?:['\u2019]s| us| me)\b(?! know)|^\W*(?:first|next|now)\b",
@@ -52,32 +44,18 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
     if any(isinstance(call.value, Truncated) for call in find_calls(text)):
         return True
     for marker in (AT_LINE_START, ANYWHERE):
-        parts = split_parts(text, marker)
-        for part, after in zip(parts, [*parts[1:], None], strict=False):
-            if part.kind in ("final answer", "observation", "question"):
-                break
-            if part.kind == "action" and (_names_tool(part.text, tools) or (after and after.kind == "input")):
+        parts = list(takewhile(lambda part: part.kind not in _ENDS, split_parts(text, marker)))
+        inputs = [part.begin for part in parts if part.kind == "input"]
+        for action in (part for part in parts if part.kind == "action"):
+            name = re.split(r"[\[(\n]", action.text, maxsplit=1)[0]
+            if action.end in inputs or match_tool(strip_tool_name(name), tools):
                 return True
-    return ("{" in text or "<" in text) and _acts_in_json(text, tools)
-
-
-def _names_tool(written: str, tools: Sequence[Tool]) -> bool:
-    """Return whether an action names one of the tools, alone or in a call."""
-    name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
-    return match_tool(strip_tool_name(name), tools) is not None
-
-
-def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
+    if "{" not in text and "<" not in text:
+        return False
     try:
-        actions = read_reply(text, tools).actions
+        return any(match_tool(action.tool, tools) for action in read_reply(text, tools).actions)
     except UnreadableReply:
         return False
-    return any(match_tool(action.tool, tools) for action in actions)
-
-
-def announces_step(text: str) -> bool:
-    """Return whether words before something say that a step is taken with it ("I will look that up:")."""
-    return _INTENT.search(text) is not None
 
 
 def choose_prose_reader(task: Task) -> Callable[[Reply], str]:
@@ -94,7 +72,7 @@ def read_prose(reply: Reply, tools: Sequence[Tool]) -> str:
     text = reply.text.strip()
     if reply.finish == "length" or not any(map(str.isalnum, text)):
         return ""
-    if _FORMAL.search(text) or _LABEL.search(text) or ANYWHERE.search(text) or _INTENT.search(text):
+    if any(trace.search(text) for trace in (_FORMAL, _LABEL, ANYWHERE, INTENT)):
         return ""
     return "" if any(re.search(rf"\b{re.escape(tool.name)}\b", text, re.IGNORECASE) for tool in tools) else text
 
@@ -130,9 +108,9 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
 def _acts_first(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply acts before it gives an answer or invents an observation."""
     for part in split_parts(text, AT_LINE_START):
-        if part.kind == "action" and not names_no_tool(part.text):
+        if part.kind == "action" and (not part.text or squeeze(part.text) not in NO_ACTION):
             return True
-        if part.kind in ("final answer", "observation", "question") or (part.kind == "thought" and part.begin):
+        if part.kind in _ENDS or (part.kind == "thought" and part.begin):
             return False
     return uses_tool(text, tools)
 
@@ -172,14 +150,13 @@ _NO_WORDS = re.compile(r"[\W_]+")
 
 def build_prefixes_pattern(*words: str, between: str = "[ _]*+") -> str:
     """Return a pattern for any prefix of one of `words`, with `between` allowed between them."""
-    return f"(?:{'|'.join(_build_prefix_pattern(word, between) for word in words)})"
-
-
-def _build_prefix_pattern(word: str, between: str) -> str:
-    pattern = ""
-    for letter in reversed(word[1:]):
-        pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
-    return word[0] + pattern
+    patterns = []
+    for word in words:
+        pattern = ""
+        for letter in reversed(word[1:]):
+            pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
+        patterns.append(word[0] + pattern)
+    return f"(?:{'|'.join(patterns)})"
 
 
 _MARKERS = ("thought", "action input", "tool input", "input", "observation", "final answer", "question")
@@ -229,21 +206,18 @@ def read_marked_answer(text: str, tools: Sequence[Tool]) -> str:
 
 
 def read_finished_answer(text: str, begin: int = 0) -> str:
-    """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up."""
+    """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up, and before
+    what may become a marker."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
-    end = min(ends) if ends else _find_certain_end(text, begin)
-    return cut_at_fence(text[begin:end])
+    if not ends:
+        line = text.rfind("\n", begin) + 1
+        if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):
+            ends = [line]
+        elif word := _WORD_BEGUN.search(text, max(line, begin)):
+            ends = [word.start()]
+    return cut_at_fence(text[begin : min(ends, default=len(text))])
 
 
 def cut_at_fence(text: str) -> str:
     """Return the answer up to a possible start of a fence."""
     return read_plain_answer(_FENCE_BEGUN.sub("", text))
-
-
-def _find_certain_end(text: str, begin: int) -> int:
-    """Return where the last line may begin a marker, or else the end of `text`."""
-    line = text.rfind("\n", begin) + 1
-    if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):
-        return line
-    word = _WORD_BEGUN.search(text, max(line, begin))
-    return word.start() if word else len(text)

@@ -29,6 +29,7 @@ _STRINGS = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*+)({quote})?", re.
 _WORD = re.compile(r"[-+.\w]++")
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][-+]?\d++)?+")
+_ODD_NUMBER = re.compile(r"[-+]*+(?:nan|inf|infinity)|[-+]?[\d.]++(?:e[-+]?\d++)?+", re.IGNORECASE)  # but a common one
 
 
 class NotJson(Exception):
@@ -46,6 +47,11 @@ class Truncated:
     value: Any
 
 
+def open_value(value: Any) -> Any:
+    """Return a value, or the available part of a `Truncated` one."""
+    return value.value if isinstance(value, Truncated) else value
+
+
 class FoundValue(NamedTuple):
     """A value in a text, and its position."""
 
@@ -60,16 +66,17 @@ def find_values(text: str) -> Iterator[FoundValue]:
     Each candidate is parsed until it fails; the total work is bounded, so the time is linear.
     """
     at, followed = 0, 0
-    while followed <= _FOLLOWED * len(text) and (begin := _find_bracket(text, at)) >= 0:
+    while followed <= _FOLLOWED * len(text) and (bracket := _BRACKET.search(text, at)):
+        begin = bracket.start()
         try:
-            value, end = _read_value(text, begin, 0)
+            found = parse_value_at(text, begin)
         except NotJson as wrong:
             followed += wrong.at - begin
             at = begin + 1
             continue
-        yield FoundValue(value, begin, end)
-        at = begin + 1 if isinstance(value, Truncated) else end
-        followed += end - begin
+        yield found
+        at = begin + 1 if isinstance(found.value, Truncated) else found.end
+        followed += found.end - begin
 
 
 def parse_value_at(text: str, at: int) -> FoundValue:
@@ -102,95 +109,67 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _find_bracket(text: str, at: int) -> int:
-    match = _BRACKET.search(text, at)
-    return match.start() if match else -1
-
-
 def _read_value(text: str, at: int, depth: int) -> tuple[Any, int]:
     """Parse the value that begins at `at`; return it with its end."""
     if depth > MAX_DEPTH:
         raise NotJson(at)
-    match text[at : at + 1]:
-        case "{":
-            return _read_object(text, at + 1, depth)
-        case "[":
-            return _read_array(text, at + 1, depth)
-        case '"' | "'" as quote:
-            return _read_string(text, at, quote)
-    word = _WORD.match(text, at)
-    if word is None:
+    if text[at : at + 1] in ("{", "["):
+        return _read_container(text, at, depth)
+    if text[at : at + 1] in ('"', "'"):
+        return _read_string(text, at)
+    found = _WORD.match(text, at)
+    if found is None:
         raise NotJson(at)
-    if word.end() == len(text):
-        return Truncated(None), word.end()  # the number may be incomplete
-    return _read_scalar(word.group(), at), word.end()
-
-
-def _read_string(text: str, at: int, quote: str) -> tuple[Any, int]:
-    match = _STRINGS[quote].match(text, at)
-    assert match is not None
-    value = _unescape(match.group(1))
-    return (value if match.group(2) else Truncated(value)), match.end() if match.group(2) else len(text)
-
-
-def _read_array(text: str, at: int, depth: int) -> tuple[Any, int]:
-    values: list[Any] = []
-    while True:
-        at = _match_end(_COMMAS, text, at)
-        if at >= len(text):
-            return Truncated(values), at
-        if text[at] == "]":
-            return values, at + 1
-        value, at = _read_value(text, at, depth + 1)
-        values.append(value)
-
-
-def _read_object(text: str, at: int, depth: int) -> tuple[Any, int]:
-    values: dict[str, Any] = {}
-    while True:
-        at = _match_end(_COMMAS, text, at)
-        if at >= len(text):
-            return Truncated(values), at
-        if text[at] == "}":
-            return values, at + 1
-        if text[at] not in "\"'":
-            raise NotJson(at)
-        key, at = _read_string(text, at, text[at])
-        at = _match_end(_SPACE, text, at)
-        if isinstance(key, Truncated) or at >= len(text):
-            return Truncated(values), len(text)
-        if text[at] != ":":
-            raise NotJson(at)
-        at = _match_end(_SPACE, text, at + 1)
-        if at >= len(text):
-            return Truncated(values), at
-        values[key], at = _read_value(text, at, depth + 1)
-
-
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    assert match is not None
-    return match.end()
-
-
-def _read_scalar(word: str, at: int) -> Any:
+    word, end = found.group(), found.end()
+    if end == len(text):
+        return Truncated(None), end  # the number may be incomplete
     if word.lower() in _WORDS:
-        return _WORDS[word.lower()]
+        return _WORDS[word.lower()], end
     if _NUMBER.fullmatch(word) and len(word) < 300:
         number = json.loads(word)
-        return number if abs(number) != float("inf") else word
-    if word.lstrip("+-").lower() in ("nan", "inf", "infinity") or re.fullmatch(
-        r"[-+]?[\d.]++(?:[eE][-+]?\d++)?+", word
-    ):
-        return word  # not a JSON number, but a common way to write one
+        return (number if abs(number) != float("inf") else word), end
+    if _ODD_NUMBER.fullmatch(word):
+        return word, end
     raise NotJson(at)
 
 
-def _unescape(text: str) -> str:
-    """Unescape a string; escapes unknown to JSON stay unchanged."""
-    if "\\" not in text:
-        return text
-    return make_well_formed(ESCAPE.sub(resolve_escape, text))
+def _read_string(text: str, at: int) -> tuple[Any, int]:
+    match = _STRINGS[text[at]].match(text, at)
+    assert match is not None
+    value, closed = match.groups()
+    if "\\" in value:
+        value = make_well_formed(ESCAPE.sub(resolve_escape, value))
+    return (value, match.end()) if closed else (Truncated(value), len(text))
+
+
+def _read_container(text: str, at: int, depth: int) -> tuple[Any, int]:
+    keyed, values, items = text[at] == "{", dict[str, Any](), list[Any]()
+    at = _skip(_COMMAS, text, at + 1)
+    while at < len(text):
+        if text[at] == ("}" if keyed else "]"):
+            return values if keyed else items, at + 1
+        key: Any = ""
+        if keyed:
+            if text[at] not in "\"'":
+                raise NotJson(at)
+            key, at = _read_string(text, at)
+            at = _skip(_SPACE, text, at)
+            if isinstance(key, Truncated) or at == len(text):
+                break
+            if text[at] != ":":
+                raise NotJson(at)
+            at = _skip(_SPACE, text, at + 1)
+            if at == len(text):
+                break
+        values[key], at = _read_value(text, at, depth + 1)
+        items.append(values[key])
+        at = _skip(_COMMAS, text, at)
+    return Truncated(values if keyed else items), len(text)
+
+
+def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def resolve_escape(escape: re.Match[str]) -> str:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...core.prompt import Decided
@@ -60,23 +59,16 @@ def split_parts(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str]
         return []
     found: list[tuple[str, re.Match[str]]] = []
     for match in marker.finditer(text):
-        kind = (kind_of or _classify_marker)(match.group(1), found[-1][0] if found else "")
-        if kind:
+        if kind := (kind_of or _classify_marker)(match.group(1), found[-1][0] if found else ""):
             found.append((kind, match))
-    ends = [*(match.start() for _, match in found[1:]), len(text)]
-    return [
-        Part(
-            kind, text[match.end() : end].strip(), match.start(), end, "".join(filter(None, match.groups()[1:])).strip()
-        )
-        for (kind, match), end in zip(found, ends, strict=False)
-    ]
+    parts = []
+    for at, (kind, match) in enumerate(found):
+        end = found[at + 1][1].start() if at + 1 < len(found) else len(text)
+        name = "".join(filter(None, match.groups()[1:])).strip()
+        parts.append(Part(kind, text[match.end() : end].strip(), match.start(), end, name))
+    return parts
 
 
-def _name_in(marker: re.Match[str]) -> str:
-    return next(filter(None, marker.groups()[1:]), "").strip()
-
-
-@lru_cache(maxsize=32)
 def _classify_marker(word: str, before: str) -> str:
     word = " ".join(word.lower().replace("_", " ").split())
     if word.endswith("input"):
@@ -123,7 +115,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
             called = None  # made up as well
             break
         if part.kind == "final answer":
-            return _read_opea_answer(part, text) or _read_answer(part.text, text[: part.end], part.end)
+            return _read_final_answer(part, text)
         if part.kind == "action" and squeeze(part.text) not in NO_ACTION:
             return _read_action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
     if called and (parsed := _read_call(called, text, tools)):
@@ -139,35 +131,15 @@ def _read_call(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | N
     return Parsed(decision, call.end) if isinstance(decision, AgentAction) else None
 
 
-def _read_opea_answer(part: Part, text: str) -> Parsed | None:
-    """Parse OPEA's form of an answer, `FINAL ANSWER: {"answer": "…"}`; with a marker in another case, the JSON is
-    literal.
-    """
-    if not _OPEAS.match(text, part.begin):
-        return None
-    values = _read_json(part.text)
-    found = _decide_by_values(values, text[: part.end], ()) if isinstance(values, dict) else None
-    return Parsed(found, part.end) if isinstance(found, AgentFinish) else None
-
-
-def _read_answer(text: str, log: str, length: int) -> Parsed:
-    if not text:
-        raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
-    return Parsed(finish(text, log), length)
-
-
-def finish(text: str, log: str) -> AgentFinish:
-    """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits."""
-    text = INVENTED.sub("", text).rstrip() or text
-    text = without_empty_fence(text)
-    return finish_with(text, log)
-
-
-def without_empty_fence(text: str) -> str:
-    """Remove an empty fence after an answer."""
-    if "```" not in text:
-        return text
-    return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
+def _read_final_answer(part: Part, text: str) -> Parsed:
+    """Parse an answer, also in OPEA's form, `FINAL ANSWER: {"answer": "…"}`; after a marker in another case, JSON is
+    literal."""
+    log = text[: part.end]
+    if _OPEAS.match(text, part.begin) and isinstance(values := _read_json(part.text), dict):
+        found = _decide_by_values(values, log, ())
+        if isinstance(found, AgentFinish):
+            return Parsed(found, part.end)
+    return Parsed(finish(part.text, log), part.end)
 
 
 def _read_action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
@@ -179,7 +151,7 @@ def _read_action(part: Part, after: Part | None, text: str, tools: Sequence[Tool
         name, written = call.group(1), call.group(2) or call.group(3) or ""
     name = strip_tool_name(name)
     if written is not None and squeeze(name) in _FINISH:
-        return _read_answer(without_quotes(written), text[:end], end)
+        return Parsed(finish(without_quotes(written), text[:end]), end)
     tool = match_tool(name, tools)
     if written is None:
         if decision := read_json_decision(part.text, tools):
@@ -187,13 +159,24 @@ def _read_action(part: Part, after: Part | None, text: str, tools: Sequence[Tool
         if needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
         written = ""
-    tool_input = read_input(written, tool)
-    return Parsed(AgentAction(tool.name if tool else name, tool_input, text[:end]), end)
+    return Parsed(AgentAction(tool.name if tool else name, read_input(written, tool), text[:end]), end)
 
 
-def names_no_tool(name: str) -> bool:
-    """Return whether an action's name says that there is no action."""
-    return bool(name) and squeeze(name) in NO_ACTION
+def finish(text: str, log: str) -> AgentFinish:
+    """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits.
+
+    Raises `UnreadableReply` if there is no text.
+    """
+    if not text:
+        raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
+    return finish_with(without_empty_fence(INVENTED.sub("", text).rstrip() or text), log)
+
+
+def without_empty_fence(text: str) -> str:
+    """Remove an empty fence after an answer."""
+    if "```" not in text:
+        return text
+    return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
 
 
 # ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
@@ -201,7 +184,10 @@ def names_no_tool(name: str) -> bool:
 
 def read_json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     """Return the decision of a reply that is JSON, or contains it in a fence; `None` if there is none."""
-    for candidate in _find_json_candidates(text):
+    candidates = [text.strip()] if text.lstrip().startswith(("{", "[")) else []
+    if "```" in text and not any(part.kind in ("action", "final answer") for part in split_parts(text, AT_LINE_START)):
+        candidates += [inside.strip() for inside in FENCED.findall(text)]
+    for candidate in candidates:
         values = _read_json(candidate)
         if isinstance(values, list) and values:
             values = values[0]
@@ -213,13 +199,6 @@ def read_json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentF
     return None
 
 
-def _find_json_candidates(text: str) -> Iterator[str]:
-    if text.lstrip().startswith(("{", "[")):
-        yield text.strip()
-    if "```" in text and not any(part.kind in ("action", "final answer") for part in split_parts(text, AT_LINE_START)):
-        yield from (inside.strip() for inside in FENCED.findall(text))
-
-
 def _decide_by_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     answer = values.get("final_answer", values.get("answer"))
     given = next((values[key] for key in INPUTS if key in values), None)
@@ -228,8 +207,7 @@ def _decide_by_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool
         answer, name = given, None
     tool = match_tool(name, tools) if isinstance(name, str) else None
     if isinstance(name, str) and name and (given is not None or not needs_input(tool)):
-        given = {} if given is None else given
-        tool_input = read_input(as_text(given), tool)
+        tool_input = read_input(as_text({} if given is None else given), tool)
         return AgentAction(tool.name if tool else name, tool_input, text)
     if isinstance(answer, str | int | float) and str(answer).strip():
         return finish(str(answer).strip(), text)
@@ -259,8 +237,8 @@ def format_decision(decided: Decided) -> Reply:
     if isinstance(decided, AgentFinish):
         return Reply(f" I now know the final answer\nFinal Answer: {decided.output}")
     action = decided[0]
-    value = action.tool_input if isinstance(action.tool_input, str) else json.dumps(action.tool_input)
-    return Reply(f" I should use {action.tool}\nAction: {action.tool}\nAction Input: {value}\n")
+    given = action.tool_input if isinstance(action.tool_input, str) else json.dumps(action.tool_input)
+    return Reply(f" I should use {action.tool}\nAction: {action.tool}\nAction Input: {given}\n")
 
 
 def format_answer(decided: Decided) -> Reply:

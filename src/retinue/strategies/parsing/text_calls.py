@@ -12,14 +12,14 @@ import ast
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction
 from .actions import CUT_OFF, KEYS, UnreadableReply, match_tool, normalize_key
-from .final_answer import announces_step, read_plain_answer
+from .final_answer import INTENT, read_plain_answer
 from .json_reply import read_reply
 from .lenient_json import Truncated, find_values, parse_json_or_text
 from .tagged_calls import TaggedCall, clean_called_name, find_calls
@@ -46,35 +46,35 @@ def read_calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAct
     if tagged := _find_tagged(text):
         if any(isinstance(call.value, Truncated) for call in tagged):
             raise UnreadableReply(CUT_OFF)
-        actions = _read_actions(json.dumps([call.value for call in tagged]), tools)
+        actions = _read_actions([call.value for call in tagged], tools)
         return actions, text[: tagged[0].begin].strip() if actions else text
-    if calls := list(_read_python(text, tools)):
-        return _read_actions(json.dumps(calls), tools), ""
+    if calls := _read_python(text, tools):
+        return _read_actions(calls, tools), ""
     before, written = _split_json(text)
-    if not written or (before and not _announces_call(before)):
-        return (), text
-    actions = _read_actions(written, tools)
-    known = bool(actions) and all(match_tool(action.tool, tools) for action in actions)
-    return (actions, before) if known else ((), text)
+    if written and (not before or _announces_call(before)):
+        actions = _read_actions([found.value for found in find_values(written)], tools)
+        if actions and all(match_tool(action.tool, tools) for action in actions):
+            return actions, before
+    return (), text
 
 
 def answer_beside_calls(text: str) -> str:
     """Extract from a text that is itself the answer, unless it turns out to be a call; that is held back."""
+    if _MAYBE_PYTHON.match(text):
+        return ""
     ends = [at for token in _TOKENS if (at := text.find(token)) >= 0]
     if begun := _TOKEN_BEGUN.search(text, max(0, len(text) - _LONGEST_TOKEN)):
         ends.append(begun.start())
-    if _MAYBE_PYTHON.match(text):
-        return ""
     for maybe in _MAYBE_JSON.finditer(text[: 2 * _MAX_WORDS]):
         before = text[: maybe.start()]
         if not before.strip() or _announces_call(before):
             ends.append(maybe.start())
             break
-    return read_plain_answer(text[: min(ends)] if ends else text)
+    return read_plain_answer(text[: min(ends, default=len(text))])
 
 
 def _announces_call(words: str) -> bool:
-    return len(words) <= _MAX_WORDS and announces_step(words)
+    return len(words) <= _MAX_WORDS and INTENT.search(words) is not None
 
 
 def _find_tagged(text: str) -> Sequence[TaggedCall]:
@@ -84,8 +84,7 @@ def _find_tagged(text: str) -> Sequence[TaggedCall]:
         return list(find_calls(inner))
     calls = list(find_calls(text))
     code = [found.span() for found in _CODE.finditer(text)] if calls else []
-    begins = [begin for begin, _ in code]
-    ends = [0, *(end for _, end in code)]
+    begins, ends = [begin for begin, _ in code], [0, *(end for _, end in code)]
     return [call for call in calls if call.begin >= ends[bisect_right(begins, call.begin)]]
 
 
@@ -95,24 +94,21 @@ def _split_fence(text: str) -> tuple[str, str]:
     before = text[: max(begin, 0)]
     if begin < 0 or before.rstrip(" \t")[-1:] not in ("", "\n"):
         return text, ""
-    inner = text[begin + 3 : -3]
-    language = _LANGUAGE.match(inner)
-    return before.strip(), inner[language.end() if language else 0 :].strip()
+    return before.strip(), _LANGUAGE.sub("", text[begin + 3 : -3], count=1).strip()
 
 
-def _read_python(text: str, tools: Sequence[Tool]) -> Iterator[dict[str, Any]]:
-    """Yield the calls of a reply that is nothing but calls of tools, with constants, in the notation of Python."""
+def _read_python(text: str, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Return the calls of a reply that is nothing but calls of tools, with constants, in the notation of Python."""
     begun = text.strip()
     inner = _split_fence(begun)[1] if begun.startswith("```tool_c") else _TAGS_AROUND.sub("", begun)
     if len(inner) > _MAX_PYTHON or not _PYTHON.match(inner):
-        return
+        return []
     try:
         lines: list[Any] = [getattr(line, "value", line) for line in ast.parse(inner).body]
         listed = [one for line in lines for one in (line.elts if isinstance(line, ast.List | ast.Tuple) else [line])]
-        calls = [_read_python_call(one, tools) for one in listed]
+        return [_read_python_call(one, tools) for one in listed]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return
-    yield from calls
+        return []
 
 
 def _read_python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
@@ -131,54 +127,38 @@ def _read_python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
 
 
 def _split_json(text: str) -> tuple[str, str]:
-    """Return the words before the JSON that ends a reply, and that JSON; empty if there is none."""
+    """Return the words before the JSON that ends a reply, and that JSON; empty if there is none with calls only."""
     stripped = text.strip()
     before, inner = _split_fence(stripped)
-    if inner:
-        return (before, inner) if _is_of_calls(inner) else (text, "")
-    begin = min((at for at in (stripped.find("{"), stripped.find("[")) if at >= 0), default=-1)
-    if begin < 0 or not _is_of_calls(stripped[begin:]):
-        return text, ""
-    return stripped[:begin].strip(), stripped[begin:]
-
-
-def _is_of_calls(text: str) -> bool:
-    """Return whether a text is JSON, one value or one after the other, and has only keys that calls have."""
+    if not inner:
+        begin = min((at for at in (stripped.find("{"), stripped.find("[")) if at >= 0), default=len(stripped))
+        before, inner = stripped[:begin].strip(), stripped[begin:]
     at = 0
-    for found in find_values(text):
-        if isinstance(found.value, Truncated) or text[at : found.begin].strip(" \t\r\n,;"):
-            return False
-        if not all(_has_only_keys_of_calls(value) for value in _list_values(found.value)):
-            return False
+    for found in find_values(inner):  # one value or one after the other, which have only keys that calls have
+        if isinstance(found.value, Truncated) or inner[at : found.begin].strip(" \t\r\n,;"):
+            return text, ""
+        for value in found.value if isinstance(found.value, list) else [found.value]:
+            if not (isinstance(value, Mapping) and value and {normalize_key(str(key)) for key in value} <= _OF_CALLS):
+                return text, ""
         at = found.end
-    return at > 0 and not text[at:].strip()
+    return (before, inner) if at and not inner[at:].strip() else (text, "")
 
 
-def _list_values(value: Any) -> Iterator[Any]:
-    yield from value if isinstance(value, list) else [value]
-
-
-def _has_only_keys_of_calls(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value) and {normalize_key(str(key)) for key in value} <= _OF_CALLS
-
-
-def _read_actions(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
-    values = [one for found in find_values(written) for one in _list_values(found.value)]
+def _read_actions(values: Sequence[Any], tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
+    """Parse objects, or lists of them; between tags everything is a text, and gets the type that its schema wants."""
+    objects = [one for value in values for one in (value if isinstance(value, list) else [value])]
     try:  # one by one: there may be as many as there may be native ones
-        actions = [action for one in values for action in read_reply(json.dumps(one), tools).actions]
+        actions = [action for one in objects for action in read_reply(json.dumps(one), tools).actions]
     except UnreadableReply:
         return ()
-    return tuple(_convert_types(action, match_tool(action.tool, tools)) for action in actions)
-
-
-def _convert_types(action: AgentAction, tool: Tool | None) -> AgentAction:
-    """Return the action with the types that the tool's schema wants: between tags everything is a text."""
-    given = action.tool_input
-    if tool is None or not isinstance(given, dict):
-        return action
-    properties = tool.signature.parameters.get("properties", {})
-    values = {name: _convert_value(value, properties.get(name)) for name, value in given.items()}
-    return replace(action, tool_input=values)
+    converted = []
+    for action in actions:
+        tool, given = match_tool(action.tool, tools), action.tool_input
+        if tool and isinstance(given, dict):
+            schemas = tool.signature.parameters.get("properties", {})
+            given = {name: _convert_value(value, schemas.get(name)) for name, value in given.items()}
+        converted.append(replace(action, tool_input=given))
+    return tuple(converted)
 
 
 def _convert_value(value: Any, schema: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,26 +22,18 @@ def build_step_constraint(tools: Sequence[Tool], answer_chars: int, *, answer_ap
     return _build_cached_step_constraint(_SameTools(tools), answer_chars, answer_apart)
 
 
-class _SameTools:
+class _SameTools(tuple[Tool, ...]):
     """Tools as a key: equal to the very same ones. Runs of an agent share what is made of its tools."""
 
-    __slots__ = ("tools",)
-
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self.tools = tuple(tools)
-
     def __hash__(self) -> int:
-        return hash(tuple(map(id, self.tools)))
+        return hash(tuple(map(id, self)))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _SameTools) or len(self.tools) != len(other.tools):
-            return False
-        return all(map(operator.is_, self.tools, other.tools))
+        return isinstance(other, _SameTools) and [id(tool) for tool in self] == [id(tool) for tool in other]
 
 
 @lru_cache(maxsize=32)
-def _build_cached_step_constraint(same: _SameTools, answer_chars: int, answer_apart: bool) -> Constraint:
-    tools = same.tools
+def _build_cached_step_constraint(tools: _SameTools, answer_chars: int, answer_apart: bool) -> Constraint:
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
     decisions = [seq(f"Action: {tool.name}\nAction Input: ", build_input_pattern(tool), "\n") for tool in tools]
     thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
@@ -85,9 +76,7 @@ def build_arguments_schema(tool: Tool) -> Any:
 
 
 def collect_shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
-    """Return the definitions used by the tools' schemas. They are at the root, where references start, separately per
-    tool.
-    """
+    """Return the definitions that the tools' schemas use, separately per tool; references start at the root."""
     found = {
         f"{tool.name}-{name}": _rename_refs(schema, tool)
         for tool in tools

@@ -82,15 +82,21 @@ def neutralize(text: str) -> str:
                 edits[begin] = end, text[begin:end].replace("\\", "/")
             else:
                 edits[begin] = begin + 1, _INSTEAD[view.text[at]]
-        for at in _find_roles(view):
-            edits[view.places[at]] = view.places[at], " -"
-    return _apply_edits(text, edits) if edits else text
+        if not view.level:  # the ends of lines that contain only a role's name
+            for role in _TURN.finditer(view.text.lower()):
+                if not role.lastindex:
+                    edits[view.places[role.end()]] = view.places[role.end()], " -"
+    pieces, done = [], 0
+    for begin, (end, instead) in sorted(edits.items()):
+        pieces += [text[done:begin], instead]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def _find_protocol(view: View) -> Iterator[int]:
     """Yield the positions of punctuation that turns the text around it into protocol."""
     looks = view.text
-    if "<" in looks or ">" in looks or "[" in looks or "]" in looks:
+    if not {"<", ">", "[", "]"}.isdisjoint(looks):
         for match in _TOKEN.finditer(looks):
             yield match.start(match.lastindex or 0)
     if ":" not in looks:  # most tool output is plain words
@@ -109,36 +115,16 @@ def _find_markers(view: View, lower: str) -> Iterator[int]:
     if view.whole:
         yield from (match.start(1) for match in _MARKER.finditer(lower))
         return
-    at = 0
+    at, places = 0, view.places
     while match := _MARKER_ANYWHERE.search(lower, at):
-        before = match.start()
+        begin = before = match.start()
         while before and lower[before - 1] == "_":
             before -= 1
-        if not before or not lower[before - 1].isalnum() or _is_apart(view, before, match.start()):
+        apart = before and places[begin] - places[before - 1] > begin - before + 1  # by a zero-width character
+        found = not before or not lower[before - 1].isalnum() or apart
+        if found:
             yield match.start(1)
-            at = match.end()
-        else:
-            at = match.start() + 1
-
-
-def _is_apart(view: View, begin: int, end: int) -> bool:
-    """Return whether a zero-width character precedes one of the characters from `begin` to `end`."""
-    return view.places[end] - view.places[begin - 1] > end - begin + 1
-
-
-def _find_roles(view: View) -> Iterator[int]:
-    """Yield the ends of lines that contain only a role's name."""
-    if not view.level:
-        yield from (match.end() for match in _TURN.finditer(view.text.lower()) if not match.lastindex)
-
-
-def _apply_edits(text: str, edits: dict[int, tuple[int, str]]) -> str:
-    pieces, done = [], 0
-    for begin in sorted(edits):
-        end, instead = edits[begin]
-        pieces += [text[done:begin], instead]
-        done = end
-    return "".join([*pieces, text[done:]])
+        at = match.end() if found else begin + 1
 
 
 # ── how a text looks ─────────────────────────────────────────────────────────────────────────────
@@ -174,7 +160,10 @@ def list_views(source: str) -> Iterator[View]:
     text = source
     places: Sequence[int] = range(len(source) + 1)
     for level in range(LEVELS + 1):
-        yield _build_view(text, places, level)
+        looks = text if _PLAIN.fullmatch(text) else text.translate(_FOLDED)
+        whole = len(looks) == len(text)
+        seen = [place for place, letter in zip(places, text, strict=False) if _FOLDED[ord(letter)] is not None]
+        yield View(looks, places if whole else [*seen, places[-1]], whole, level)
         if "\\" not in text:
             return
         resolved, places = _resolve_escapes(text, places)
@@ -192,19 +181,7 @@ def _resolve_escapes(text: str, places: Sequence[int]) -> tuple[str, Sequence[in
         kept += places[end : escape.start()]
         kept += places[escape.start() : escape.start() + len(stands_for)]
         end = escape.end()
-    pieces.append(text[end:])
-    kept += places[end:]
-    return "".join(pieces), kept
-
-
-def _build_view(text: str, places: Sequence[int], level: int) -> View:
-    if _PLAIN.fullmatch(text):
-        return View(text, places, True, level)
-    looks = text.translate(_FOLDED)
-    if len(looks) == len(text):
-        return View(looks, places, True, level)
-    seen = [places[at] for at, letter in enumerate(text) if _FOLDED[ord(letter)] is not None]
-    return View(looks, [*seen, places[len(text)]], False, level)
+    return "".join([*pieces, text[end:]]), [*kept, *places[end:]]
 
 
 class _Folded(dict[int, int | None]):
@@ -215,27 +192,23 @@ class _Folded(dict[int, int | None]):
     """
 
     def __missing__(self, code: int) -> int | None:
-        self[code] = folded = _fold_character(chr(code))
+        character = chr(code)
+        folded: int | None
+        if character in _LINE_BREAKS:
+            folded = 10
+        elif unicodedata.category(character) in ("Cf", "Mn", "Me") or (character < " " and character not in "\t\n"):
+            folded = None
+        elif character in _COLONS:
+            folded = ord(":")
+        elif character == "\uff3f":  # a wide underscore is not a letter, a plain one counts as one
+            folded = ord(" ")
+        else:
+            plain = _LETTERS.get(character) or unicodedata.normalize("NFKC", character)
+            plain = _LETTERS.get(plain, plain)
+            words = [one.isalnum() or one == "_" for one in (plain, character)]
+            folded = ord(plain) if len(plain) == 1 and plain != "\\" and words[0] == words[1] else code
+        self[code] = folded
         return folded
-
-
-def _fold_character(character: str) -> int | None:
-    if character in _LINE_BREAKS:
-        return 10
-    if unicodedata.category(character) in ("Cf", "Mn", "Me") or (character < " " and character not in "\t\n"):
-        return None
-    if character in _COLONS:
-        return ord(":")
-    if character == "\uff3f":  # a wide underscore is not a letter, a plain one counts as one
-        return ord(" ")
-    plain = _LETTERS.get(character) or unicodedata.normalize("NFKC", character)
-    plain = _LETTERS.get(plain, plain)
-    same = len(plain) == 1 and plain != "\\" and _is_word_character(plain) == _is_word_character(character)
-    return ord(plain if same else character)
-
-
-def _is_word_character(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 _FOLDED = _Folded()

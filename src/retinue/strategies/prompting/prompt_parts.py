@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import permutations
+from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
@@ -21,9 +22,7 @@ FINAL = "Final Answer:"  # begins the answer of ReAct
 @cache
 def read_prompt_text(strategy: str) -> str:
     """Return the strategy's text file."""
-    from importlib.resources import files  # imported late, for `import` to be quick
-
-    return files("retinue.strategies").joinpath(f"{strategy}.txt").read_text(encoding="utf-8")
+    return Path(__file__).parents[1].joinpath(f"{strategy}.txt").read_text(encoding="utf-8")
 
 
 @cache
@@ -33,28 +32,39 @@ def read_prompt_parts(strategy: str) -> Mapping[str, Template]:
     return {name: Template(body) for name, _, body in parts}
 
 
+def fill_prompt_part(strategy: str, part: str, **values: str) -> str:
+    """Return a part of the strategy's text file with `values` in all its places, without line breaks at its end."""
+    return read_prompt_parts(strategy)[part].substitute(values).rstrip("\n")
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """Return one line per tool: its name, its description, and its input if that is not plain text."""
-    return "\n".join(f"{tool.name}: {tool.description}{_describe_input(tool, input_name)}" for tool in tools)
+    lines = []
+    for tool in tools:
+        parameters, given = tool.signature.parameters, ""
+        if tool.signature.text_argument is None:
+            required = parameters.get("required", ())
+            fields = [
+                _describe_field(name, schema, optional=name not in required)
+                for name, schema in parameters.get("properties", {}).items()
+            ]
+            given = f" ({input_name} is JSON: {{{', '.join(fields)}}})"
+        lines.append(f"{tool.name}: {tool.description}{given}")
+    return "\n".join(lines)
 
 
-def _describe_input(tool: Tool, input_name: str) -> str:
-    if tool.signature.text_argument is not None:
-        return ""
-    parameters = tool.signature.parameters
-    fields = [_describe_field(name, schema, parameters) for name, schema in parameters.get("properties", {}).items()]
-    return f" ({input_name} is JSON: {{{', '.join(fields)}}})"
-
-
-def _describe_field(name: str, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    kind = " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else schema.get("type", "value")
+def _describe_field(name: str, schema: Mapping[str, Any], *, optional: bool) -> str:
     notes = [schema["description"]] if schema.get("description") else []
-    if name not in parameters.get("required", ()):
-        notes.append("optional")
-    return f'"{name}": {kind}' + (f" ({', '.join(notes)})" if notes else "")
+    notes += ["optional"] if optional else []
+    return f'"{name}": {describe_kind(schema)}' + (f" ({', '.join(notes)})" if notes else "")
+
+
+def describe_kind(schema: Mapping[str, Any]) -> str:
+    """Return the values that an argument takes: its type, or one after the other."""
+    return " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else str(schema.get("type", "value"))
 
 
 # ── the earlier conversation ──────────────────────────────────────────────────────────────────────
@@ -70,12 +80,18 @@ def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     """
     turns: list[Message] = []
     for message in history:
-        turn = message if message.role in ("user", "system") else Message("assistant", _flatten_message(message))
-        if turns and turn.role == "assistant" == turns[-1].role:
-            joined = "\n".join(filter(None, [turns[-1].content.strip(), turn.content.strip()]))
-            turns[-1] = Message("assistant", joined)
+        if message.role in ("user", "system"):
+            turns.append(message)
+            continue
+        if message.role == "tool":
+            said = [f"({message.tool or 'a tool'} returned {json.dumps(message.content, ensure_ascii=False)})"]
         else:
-            turns.append(turn)
+            called = [(call.tool, json.dumps(call.tool_input, ensure_ascii=False)) for call in message.calls]
+            said = [message.content, *(f"(called {tool} with {given})" for tool, given in called)]
+        text = "\n".join(filter(None, said))
+        if turns and turns[-1].role == "assistant":
+            text = "\n".join(filter(None, [turns.pop().content.strip(), text.strip()]))
+        turns.append(Message("assistant", text))
     return tuple(turns)
 
 
@@ -91,13 +107,6 @@ def format_history(history: Sequence[Message], window: int | None = None) -> str
         size -= len(lines[start])
         start += 1
     return (_LEFT_OUT if start else "") + "".join(lines[start:])
-
-
-def _flatten_message(message: Message) -> str:
-    if message.role == "tool":
-        return f"({message.tool or 'a tool'} returned {json.dumps(message.content, ensure_ascii=False)})"
-    calls = (f"(called {call.tool} with {json.dumps(call.tool_input, ensure_ascii=False)})" for call in message.calls)
-    return "\n".join(filter(None, [message.content, *calls]))
 
 
 # ── worked examples ───────────────────────────────────────────────────────────────────────────────
@@ -124,11 +133,7 @@ class Example(NamedTuple):
     answer: str
 
 
-class _Owned(NamedTuple):
-    """An example of a tool."""
-
-    tool: Tool
-    example: ToolExample
+_Owned = tuple[Tool, ToolExample]
 
 
 def choose_examples(tools: Sequence[Tool]) -> tuple[Example, ...]:
@@ -137,12 +142,23 @@ def choose_examples(tools: Sequence[Tool]) -> tuple[Example, ...]:
     Where an example of one tool goes on from the answer of another one's, the two are one example of both tools. It
     comes last, after the first example of a tool that it leaves out or, if there is none, another one of its own tools.
     """
-    owned = [_Owned(tool, example) for tool in tools for example in _list_examples(tool)]
-    linked = next(_find_links(owned), ())
-    apart = _keep_first_of_each(one for one in owned if all(one is not other for other in linked))
-    apart.sort(key=lambda one: any(one.tool.name == other.tool.name for other in linked))
-    chosen = [_make_example(one) for one in apart[: _MOST - bool(linked)]]
-    return (*chosen, *([_join_examples(*linked)] if linked else []))
+    owned = [(tool, example) for tool in tools for example in _list_examples(tool)]
+    linked = next((pair for pair in permutations(owned, 2) if _goes_on(*pair)), None)
+    shown = [tool.name for tool, _ in linked or ()]
+    first_of: dict[str, _Owned] = {}
+    for one in owned:
+        if all(one is not other for other in linked or ()):
+            first_of.setdefault(one[0].name, one)
+    apart = sorted(first_of.values(), key=lambda one: one[0].name in shown)
+    chosen = [_make_example(*one) for one in apart[: _MOST - bool(linked)]]
+    if linked:
+        before, (_, follows) = linked
+        begun, ended = _make_example(*before), _make_example(*linked[1])
+        first, *others = ended.steps
+        first = first._replace(thought=f"{before[1].thought} {first.thought}".strip())
+        steps = (*begun.steps, first, *others)
+        chosen.append(ended._replace(question=f"{begun.question} {follows.follow_up}", steps=steps))
+    return tuple(chosen)
 
 
 def format_examples(tools: Sequence[Tool]) -> str:
@@ -160,45 +176,29 @@ def format_examples(tools: Sequence[Tool]) -> str:
 
 
 def _list_examples(tool: Tool) -> Iterable[ToolExample]:
-    """Return a tool's examples; an agent without any has those of its own tools."""
+    """Return a tool's examples; an agent without any has those of its own tools, and is asked the whole question."""
     if tool.examples or not is_member(tool) or tool.return_direct:
         return tool.examples
-    return [_ask_member(example) for own in tool.something.run_spec().tools for example in own.examples]
+    return [
+        ToolExample(
+            example.question,
+            (ExampleCall(f"I need to ask: {example.question}", example.question, example.answer),),
+            example.answer,
+            follow_up=example.follow_up,
+        )
+        for own in tool.something.run_spec().tools
+        for example in own.examples
+    ]
 
 
-def _ask_member(example: ToolExample) -> ToolExample:
-    """Return an example of an agent's own tool as one of the agent, which is asked the whole question."""
-    call = ExampleCall(f"I need to ask: {example.question}", example.question, example.answer)
-    return ToolExample(example.question, (call,), example.answer, follow_up=example.follow_up)
+def _goes_on(before: _Owned, after: _Owned) -> bool:
+    """Return whether an example goes on from the answer of another tool's."""
+    if not after[1].follow_up or before[0].name == after[0].name:
+        return False
+    begins = as_text(after[1].calls[0].tool_input)
+    return re.search(rf"(?<!\w){re.escape(before[1].answer)}(?!\w)", begins) is not None
 
 
-def _find_links(owned: Sequence[_Owned]) -> Iterator[tuple[_Owned, _Owned]]:
-    """Yield the pairs of which the second goes on from the answer of the first."""
-    for before, after in permutations(owned, 2):
-        if after.example.follow_up and before.tool.name != after.tool.name:
-            begins = as_text(after.example.calls[0].tool_input)
-            if re.search(rf"(?<!\w){re.escape(before.example.answer)}(?!\w)", begins):
-                yield before, after
-
-
-def _keep_first_of_each(owned: Iterable[_Owned]) -> list[_Owned]:
-    found: dict[str, _Owned] = {}
-    for one in owned:
-        found.setdefault(one.tool.name, one)
-    return list(found.values())
-
-
-def _list_example_steps(one: _Owned) -> tuple[ExampleStep, ...]:
-    return tuple(ExampleStep(one.tool, call.thought, call.tool_input, call.observation) for call in one.example.calls)
-
-
-def _make_example(one: _Owned) -> Example:
-    return Example(one.example.question, _list_example_steps(one), one.example.thought or _KNOWN, one.example.answer)
-
-
-def _join_examples(before: _Owned, after: _Owned) -> Example:
-    last = after.example
-    question = f"{before.example.question} {last.follow_up}"
-    first, *others = _list_example_steps(after)
-    first = first._replace(thought=f"{before.example.thought} {first.thought}".strip())
-    return Example(question, (*_list_example_steps(before), first, *others), last.thought or _KNOWN, last.answer)
+def _make_example(tool: Tool, example: ToolExample) -> Example:
+    steps = tuple(ExampleStep(tool, call.thought, call.tool_input, call.observation) for call in example.calls)
+    return Example(example.question, steps, example.thought or _KNOWN, example.answer)

@@ -4,7 +4,8 @@ conversation before it and of tools' results."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from ...core.files import MAX_BYTES_TOGETHER, MAX_FILES
@@ -44,27 +45,12 @@ def with_files(strategy: Strategy, task: Task) -> Strategy:
     """Return `strategy`, whose every prompt shows the files of `task` and of its tools' results: a strategy's format
     has no place for them."""
     files = tuple(dict.fromkeys([*(one for turn in task.history for one in turn.files), *task.files]))
-    return Wrapper(strategy, _ShownFiles(files)) if files or task.tools else strategy
+    return Wrapper(strategy, partial(_show_files, files)) if files or task.tools else strategy
 
 
-@dataclass(frozen=True)
-class _ShownFiles:
-    """The reasoning of a strategy with files in its prompts."""
-
-    files: tuple[File, ...] = field(repr=False)
-
-    def __call__(self, strategy: Strategy, task: Task) -> Flow:
-        placement = _FilePlacement(self.files, task.question)
-        mapper: PromptMapper[_Placed] | None = None
-
-        def ask_with_files(request: Ask) -> Part[Reply]:
-            nonlocal mapper
-            if not placement.has_files:
-                return ask(request)
-            mapper = mapper or PromptMapper(placement.place_files)
-            return mapper.ask(request)
-
-        return relay(strategy(task), ask_with_files, placement.observe)
+def _show_files(files: tuple[File, ...], strategy: Strategy, task: Task) -> Flow:
+    placement = _FilePlacement(files, task.question)
+    return relay(strategy(task), placement.ask, placement.observe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +68,16 @@ class _FilePlacement:
     """
 
     def __init__(self, files: tuple[File, ...], question: str) -> None:
-        self._files = files
-        self._question = question.strip()
+        self._files, self._question = files, question.strip()
         self._results: dict[str, tuple[str, tuple[File, ...]]] = {}  # a call's tool and files
+        self._mapper: PromptMapper[_Placed] | None = None
 
-    @property
-    def has_files(self) -> bool:
-        """Whether there is anything to show. Most runs have no files, and their prompts need no copies."""
-        return bool(self._files or self._results)
+    def ask(self, request: Ask) -> Part[Reply]:
+        """Make the request, with the files in its prompt. Most runs have none, and their prompts need no copies."""
+        if not self._files and not self._results:
+            return (yield from ask(request))
+        self._mapper = self._mapper or PromptMapper(self.place_files)
+        return (yield from self._mapper.ask(request))
 
     def observe(self, request: Act) -> Part[tuple[Observation, ...]]:
         """Make the request, and note the files of the results."""
@@ -106,30 +94,27 @@ class _FilePlacement:
         changed, before = list(messages), placed or _Placed()
         users = [at for at, message in enumerate(messages) if message.role == "user"]
         if placed is None:
-            self._place_beside_question(changed, users)
+            there = {file for message in messages for file in message.files}
+            lacking = tuple(one for one in self._files if one not in there)
+            asking = [at for at in users if self._question in messages[at].content]
+            for at in (asking or users)[-1:] if lacking else ():
+                changed[at] = replace(changed[at], files=(*changed[at].files, *lacking))
         shown = [*before.files, *chain.from_iterable(message.files for message in changed)]
         calls: dict[int, set[str]] = {}  # that get their place in a message
         for call, (tool, files) in self._results.items():
             own = [at for at, message in enumerate(messages) if message.call_id == call]
             for at in (own or (users if call not in before.calls else []))[-1:]:
-                lacking = [one for one in files if one not in changed[at].files]
-                changed[at] = _add_result(changed[at], tool, lacking, shown)
+                changed[at] = _add_result(changed[at], tool, files, shown)
                 calls.setdefault(at, set()).add(call)
         for at, message in enumerate(changed):
             if message.files or at in calls:
                 before = _Placed((*before.files, *message.files), before.calls | calls.get(at, set()))
             yield [message], before
 
-    def _place_beside_question(self, messages: list[Message], users: Sequence[int]) -> None:
-        there = {file for message in messages for file in message.files}
-        lacking = [one for one in self._files if one not in there]
-        asking = [at for at in users if self._question in messages[at].content]
-        for at in (asking or users)[-1:] if lacking else ():
-            messages[at] = replace(messages[at], files=(*messages[at].files, *lacking))
-
 
 def _add_result(message: Message, tool: str, files: Sequence[File], shown: list[File]) -> Message:
     """Return the message with the files of a result, if a prompt may have them beside those that are `shown`."""
+    files = [one for one in files if one not in message.files]
     if not files:
         return message
     together = [*shown, *files]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ...core.prompt import Ask, Decided, Prompt
@@ -76,7 +75,7 @@ def _improve_observation(tool: Tool, action: AgentAction, first: Observation, an
     for _ in range(tool.reflections):
         if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and is_final):
             break
-        reply = yield from ask(_ask_verdict(tool, action, seen))
+        reply = yield from ask(_build_request(tool, action, seen))
         rephrased = read_verdict(reply.text, tool)
         if rephrased is None or _normalize_input(rephrased) in tried:
             break
@@ -88,21 +87,21 @@ def _improve_observation(tool: Tool, action: AgentAction, first: Observation, an
     return seen
 
 
-def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
+def _build_request(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
     """Return the request that asks whether tool, input and result agree, and for another input if not."""
     result = neutralize_line(seen.text, _RESULT_CHARS)
     given = neutralize_line(as_text(action.tool_input), INPUT_CHARS)
     wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
-    prompt = Prompt(Message("user", wording))
-    return Ask(
-        prompt,
-        result,
-        partial(_format_verdict, tool=tool),
-        (),
-        _build_verdict_constraint(tool),
-        _REPLY_TOKENS,
-        aside=True,
-    )
+    pattern = choice(" agree\n", seq(" rephrase: ", build_input_pattern(tool), "\n"))
+    schema = build_object_schema(rephrased={"anyOf": [{"type": "null"}, build_input_schema(tool)]})
+    shape = Constraint(pattern, schema | collect_shared_definitions([tool]))
+
+    def write(decided: Decided) -> Reply:  # to use the same tool with another input is to rephrase, all else to agree
+        if isinstance(decided, tuple) and decided and decided[0].tool == tool.name:
+            return Reply(f" rephrase: {as_text(decided[0].tool_input)}\n")
+        return Reply(" agree\n")
+
+    return Ask(Prompt(Message("user", wording)), result, write, (), shape, _REPLY_TOKENS, aside=True)
 
 
 def read_verdict(text: str, tool: Tool) -> ToolInput | None:
@@ -122,20 +121,6 @@ def read_verdict(text: str, tool: Tool) -> ToolInput | None:
         written = written.splitlines()[0]
     new = read_input(written if isinstance(written, str) else json.dumps(written), tool)
     return new if isinstance(new, str) == text_only and new else None
-
-
-def _build_verdict_constraint(tool: Tool) -> Constraint:
-    """Return the constraint: agreement, or a new input that fits the tool."""
-    pattern = choice(" agree\n", seq(" rephrase: ", build_input_pattern(tool), "\n"))
-    schema = build_object_schema(rephrased={"anyOf": [{"type": "null"}, build_input_schema(tool)]})
-    return Constraint(pattern, schema | collect_shared_definitions([tool]))
-
-
-def _format_verdict(decided: Decided, tool: Tool) -> Reply:
-    """Format a decision as a verdict: to use the same tool with another input is to rephrase, all else is to agree."""
-    if isinstance(decided, tuple) and decided and decided[0].tool == tool.name:
-        return Reply(f" rephrase: {as_text(decided[0].tool_input)}\n")
-    return Reply(" agree\n")
 
 
 def _normalize_input(given: ToolInput) -> str:

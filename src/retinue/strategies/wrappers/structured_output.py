@@ -54,9 +54,16 @@ class _Answers:
         """Return `finish` with its answer as JSON: as it is, or as the model puts it."""
         value, problem = self._read_answer(finish.output)
         if not problem:
-            return _with_answer(finish, value, finish.log)
-        prompt = Prompt(Message("user", self._write_prompt(task, finish.output, evidence)))
-        shape, text, again = self._build_constraint(), finish.output, ""
+            return _add_answer(finish, value, finish.log)
+        lines = [f"- {neutralize_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
+        found = f"What was found out:\n{''.join(lines)}" if lines else ""
+        said_so_far = neutralize(" ".join(finish.output.split()))[:_ANSWER_CHARS] or "(none)"
+        wording = (
+            f"Question: {task.question}\n{found}Answer: {said_so_far}\n"
+            f"Write this answer as JSON that fits this schema:\n{json.dumps(self.schema, ensure_ascii=False)}\nJSON:"
+        )
+        prompt, shape = Prompt(Message("user", wording)), self._build_constraint()
+        text, again = finish.output, ""
         most = _REPLY_TOKENS if task.constrained else None
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
@@ -66,7 +73,7 @@ class _Answers:
             text = given.strip() or text
             value, again = self._read_answer(given)
             if not again:
-                return _with_answer(finish, value, reply.text)
+                return _add_answer(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
         values = {**finish.return_values, "output": text, "problem": again}
@@ -94,16 +101,6 @@ class _Answers:
         except RecursionError:
             return "this is nested too deeply"
 
-    def _write_prompt(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
-        lines = [f"- {neutralize_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
-        found = f"What was found out:\n{''.join(lines)}" if lines else ""
-        said = neutralize(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
-        schema = json.dumps(self.schema, ensure_ascii=False)
-        return (
-            f"Question: {task.question}\n{found}Answer: {said}\n"
-            f"Write this answer as JSON that fits this schema:\n{schema}\nJSON:"
-        )
-
     def _build_constraint(self) -> Constraint:
         """Return the constraint: JSON that fits the schema. An engine that knows only objects is asked for one with the
         answer in it."""
@@ -116,7 +113,7 @@ class _Answers:
         return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
 
 
-def _with_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
+def _add_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
     values = {**finish.return_values, "output": json.dumps(value, ensure_ascii=False), "answer": value}
     return AgentFinish(values, log)
 

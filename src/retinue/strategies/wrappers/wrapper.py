@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -140,12 +139,9 @@ def without_visible_answer(request: Ask) -> Ask:
 
 def with_tool_names(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
     """Return `strategy` for a model that may call tools by other names, too: `names` has the tools' own by these."""
-    return Wrapper(strategy, partial(_rename_tools, names)) if names else strategy
 
-
-def _rename_tools(names: Mapping[str, str], strategy: Strategy, task: Task) -> Flow:
     def rename(request: Act) -> Part[tuple[Observation, ...]]:
         actions = tuple(replace(one, tool=names.get(one.tool, one.tool)) for one in request.actions)
         return (yield from perform(replace(request, actions=actions)))
 
-    return relay(strategy(task), on_act=rename)
+    return Wrapper(strategy, lambda inner, task: relay(inner(task), on_act=rename)) if names else strategy
