@@ -183,7 +183,12 @@ class Run:
             files, history = with_data(begun.files, data), load_message_files(begun.history, data)
             return replace(begun, question=self._task.question, history=history, files=files)
         self._deadline.start(None)
-        abilities = await self._deadline.wait(self._find_abilities())
+        try:  # outside of the wait, which makes errors of what foreign code raises
+            abilities = await self._deadline.wait(self._find_abilities())
+        except Exception as error:
+            if is_own_error(error) or isinstance(error, Interrupted):
+                raise
+            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
         files = await self._load_files()
         check_together(files)
         recalled = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
@@ -202,19 +207,14 @@ class Run:
     async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
-        try:
-            if self.files or any(turn.files for turn in self._task.history):
-                await self._check_kinds(await list_readable_kinds(model))
-            native = bool(self._task.tools) and can_call_natively(strategy)
-            if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
-                found = await model.abilities()
-                if found.constrains or found.scripted:
-                    return found
-            return await model.abilities(native=native)
-        except Exception as error:
-            if is_own_error(error) or isinstance(error, Interrupted):
-                raise
-            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
+        if self.files or any(turn.files for turn in self._task.history):
+            await self._check_kinds(await list_readable_kinds(model))
+        native = bool(self._task.tools) and can_call_natively(strategy)
+        if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
+            found = await model.abilities()
+            if found.constrains or found.scripted:
+                return found
+        return await model.abilities(native=native)
 
     async def _check_kinds(self, read: Collection[Kind]) -> None:
         """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
