@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from .._internal.extras import check_extra
+from .._internal.files import replace_file
 from ..core.component import Component
 from ..errors import ToolError
-from .services import write_whole
 
 MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
 _NAME = 80  # characters
@@ -79,8 +79,9 @@ class ReportWriter(Component):
         text = _complete_report(title, report, links, tokens)
         page = _PAGE.format(title=escape(title), body=parser.render(text))
         try:
-            write_whole(self.folder / f"{name}.md", text.encode())
-            write_whole(self.folder / f"{name}.html", page.encode())
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self.folder / f"{name}.md", text)
+            replace_file(self.folder / f"{name}.html", page)
         except OSError as error:
             raise ToolError(f"the report cannot be written: {error.strerror or error}") from error
         told = f"Written: {name}.md and {name}.html, with {len(links)} sources."

@@ -6,9 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from pathlib import Path
 from typing import Any, ClassVar, TypedDict
-from uuid import uuid4
 
 from .._internal.message_text import suggest_name
 from ..core.component import QueryComponent
@@ -80,18 +78,6 @@ def check_positive(name: str, **numbers: int) -> None:
     for what, number in numbers.items():
         if number < 1:
             raise UsageError(f"{name}: {what} must be at least 1, not {number}")
-
-
-def write_whole(file: Path, data: bytes) -> None:
-    """Write a file, and its folder if it is missing: whoever reads it sees the former contents or these, and no part.
-    Raises `OSError`."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f".{uuid4().hex}.new")
-    try:
-        new.write_bytes(data)
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def find_key(name: str, given: str | None, variables: Sequence[str]) -> str:

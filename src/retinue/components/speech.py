@@ -12,12 +12,13 @@ from typing import Any
 
 from .._internal.concurrency import run_in_thread
 from .._internal.extras import check_extra
+from .._internal.files import replace_file
 from .._internal.processes import read_output
 from ..core.component import Component
 from ..documents.folder_index import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
-from .services import ResultText, write_whole
+from .services import ResultText
 
 WORKER = "retinue.components.speech_worker"
 MAX_TEXT = 20_000  # characters
@@ -152,7 +153,8 @@ class TextToSpeech(Component):
         sound = await self.speak(text)
         name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
         try:
-            await run_in_thread(write_whole, self.folder / name, sound)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            await run_in_thread(replace_file, self.folder / name, sound)
         except OSError as error:
             raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
         return {"results": name}

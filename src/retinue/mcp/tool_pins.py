@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .._internal.files import replace_file
 from ..core.tools.tool import Effects
 from ..errors import DataError
 from .schema_conversion import convert_schema
@@ -149,6 +150,4 @@ def write_pins(path: Path, pins: Pins) -> None:
         return {name: getattr(offer, name) for name in names}
 
     servers = {server: {one.name: describe(one) for one in tools.values()} for server, tools in pins.items()}
-    new = path.with_name(f"{path.name}.tmp")
-    new.write_text(json.dumps({"pins": 1, "servers": servers}, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    new.replace(path)
+    replace_file(path, json.dumps({"pins": 1, "servers": servers}, indent=2, ensure_ascii=False) + "\n")

@@ -10,7 +10,6 @@ import asyncio
 import copy
 import json
 import logging
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from .._internal.concurrency import run_in_thread
+from .._internal.files import replace_file
 from .._internal.processes import call_in_forked_child
 from .._internal.sync_bridge import run_blocking, start_in_background
 from ..core.component import Configurable
@@ -103,7 +103,11 @@ class StoredMemory(Configurable, ABC, Generic[S]):
         """Write the state, if there is a file. Raises `UsageError`."""
         if self._path is not None:
             with self._saving:
-                _replace_file(self._path, self.dump(indent=1).encode())
+                try:
+                    self._path.parent.mkdir(parents=True, exist_ok=True)
+                    replace_file(self._path, self.dump(indent=1), private=True)
+                except OSError as error:
+                    raise UsageError(f"{self._path} cannot be written: {error.strerror}") from error
 
     async def remember(self, question: str, answer: str) -> None:
         """Add a turn and save. Raises `UsageError` if the file cannot be written."""
@@ -175,26 +179,6 @@ def _parse_state(kind: type[S], content: str | bytes, place: object) -> S:
 
 def _make_unreadable_error(place: object, problem: object) -> DataError:
     return DataError(f"{place} is not a readable memory: {problem} (move it away to start a new one)")
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Replace the file atomically and durably: after a crash, it has either the old or the new content."""
-    beside = path.with_name(f"{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        if hasattr(os, "O_DIRECTORY"):
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 # ── texts ─────────────────────────────────────────────────────────────────────────────────────────

@@ -20,11 +20,10 @@ from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.files import find_state_folder
+from .._internal.files import find_state_folder, replace_file
 from .._internal.message_text import suggest_name
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
@@ -280,9 +279,7 @@ def remember(identity: Identity) -> None:
     path = _find_file()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
-            json.dump(dict(kept[-_MOST:]), file, default=sorted)
-        Path(file.name).replace(path)
+        replace_file(path, json.dumps(dict(kept[-_MOST:]), default=sorted), private=True)
 
 
 def _find_file() -> Path:
