@@ -47,15 +47,25 @@ class Prompt:
         return "".join(message.content for message in self.messages)
 
 
+class _Known(ref[Prompt]):
+    """A prompt that `kept` has an entry of, for as long as it is referenced."""
+
+    __slots__ = ("kept",)
+    kept: dict[ref[Prompt], Any]
+
+    def forget(self) -> None:
+        """Remove the entry."""
+        self.kept.pop(self, None)
+
+
 class PromptCache(Generic[T]):
     """Caches a value for the longest known prefix of each prompt, e.g. its encoded form. Lookup walks back from a
     prompt's end, so it costs as much as its new messages."""
 
-    __slots__ = ("_forget", "_kept")
+    __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        kept = self._kept = dict[ref[Prompt], T]()
-        self._forget: Callable[[ref[Prompt]], object] = lambda gone: kept.pop(gone, None)  # no reference to `self`
+        self._kept: dict[ref[Prompt], T] = {}
 
     def extend(self, prompt: Prompt) -> tuple[T | None, tuple[Message, ...]]:
         """Return the cached value of the nearest known prefix of `prompt`, and the messages added since. The prefix's
@@ -70,7 +80,9 @@ class PromptCache(Generic[T]):
 
     def keep(self, prompt: Prompt, value: T) -> None:
         """Cache `value` for as long as `prompt` is referenced."""
-        self._kept[ref(prompt, self._forget)] = value
+        known = _Known(prompt, _Known.forget)
+        known.kept = self._kept
+        self._kept[known] = value
 
 
 @dataclass(frozen=True, slots=True)

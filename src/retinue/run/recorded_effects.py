@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..core.budgets import Budget
 from ..core.events import (
     Asked,
     Called,
@@ -33,7 +34,7 @@ from ..core.loop.event_stream import tell
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS
-from ..core.values import AgentAction, Decision, Message, StopReason
+from ..core.values import AgentAction, Decision, Message, Observation, StopReason
 from ..errors import LogMismatch, WindowExceeded
 
 _ALL = 2**31  # steps
@@ -89,6 +90,8 @@ class RecordedEffects:
     that reached a limit: it goes on if the budget is larger now. Requests up to the step `kept` may have had other
     words.
     """
+
+    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts")
 
     def __init__(self, log: Sequence[NumberedEvent], kept: int) -> None:
         self._log = _select_repeated(log)
@@ -173,15 +176,33 @@ class ContinuedRun(RecordedEffects):
     With `regardless`, requests are compared by their kind only.
     """
 
+    __slots__ = ("_regardless", "_toolbox", "_world")
+
     def __init__(self, world: LibraryEffects, log: Sequence[Event], *, regardless: bool = False) -> None:
         super().__init__(number_events(log), _ALL if regardless else -1)
         self._world = world
         self._regardless = regardless
-        self.call = world.toolbox.run
-        self.must_ask = world.toolbox.needs_human
-        self.same = world.toolbox.same
-        self.restore = world.toolbox.restore
-        self.recall = world.toolbox.remember
+        self._toolbox = world.toolbox
+
+    def call(self, action: AgentAction, share: Callable[[], Budget]) -> Coroutine[Any, Any, Observation]:
+        """Run `action`; gives its observation."""
+        return self._toolbox.run(action, share)
+
+    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
+        """Return why a person must approve this action, or an empty string."""
+        return self._toolbox.needs_human(action, begun=begun)
+
+    def same(self, one: AgentAction, other: AgentAction) -> bool:
+        """Return whether the two are equal calls."""
+        return self._toolbox.same(one, other)
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Restore a call begun in an earlier drive."""
+        self._toolbox.restore(action, observation)
+
+    def recall(self, action: AgentAction, observation: Observation) -> None:
+        """Note an observation, live or recorded."""
+        self._toolbox.remember(action, observation)
 
     async def tell(self, event: Event | Delta) -> None:
         """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""

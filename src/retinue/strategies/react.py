@@ -10,13 +10,12 @@ need (bench/RESULTS.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from string import Template
 
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentFinish, Message, Reply
-from .parsing.final_answer import answer_of, choose_prose_reader, read_marked_answer, read_visible_answer
+from .parsing.final_answer import answer_of, read_marked_answer, read_visible_answer
 from .parsing.react_text import format_answer, format_decision, parse, read_thought
 from .prompting.constraints import answer_shape, build_step_constraint
 from .prompting.prompt_parts import FINAL, describe_tools, format_examples, format_history, read_prompt_text
@@ -50,7 +49,7 @@ class React:
 
     def __call__(self, task: Task) -> Flow:
         """Think, act and observe until there is an answer, or the loop asks for one."""
-        return drive_steps(_Transcript(self, task), self.trim_intermediate_steps, choose_prose_reader(task))
+        return drive_steps(_Transcript(self, task), self.trim_intermediate_steps)
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
@@ -67,25 +66,38 @@ class React:
 
 
 class _Transcript(LineFormat):
+    __slots__ = ("_shape", "_strategy")
     OBSERVATION, FINAL = "Observation:", FINAL
 
     def __init__(self, strategy: React, task: Task) -> None:
-        names = ", ".join(tool.name for tool in task.tools)
-        action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
-        super().__init__(task, f"Write\n{action}{FINAL} the answer", strategy.question)
-        self._answer_chars = strategy.answer_chars
-        self._most = _REPLY_TOKENS if task.constrained else None
+        super().__init__(task)
+        self._strategy = strategy
         self._shape = build_step_constraint(task.tools, strategy.answer_chars, answer_apart=task.constrained)
+
+    @property
+    def expected(self) -> str:
+        names = ", ".join(tool.name for tool in self._task.tools)
+        action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
+        return f"Write\n{action}{FINAL} the answer"
+
+    def format_question(self) -> PromptTurn:
+        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn.text}Thought:"))
-        shown = partial(read_marked_answer, tools=self._task.tools)
-        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=shown)
+        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=self._read_visible)
+
+    @property
+    def _most(self) -> int | None:
+        return _REPLY_TOKENS if self._task.constrained else None
+
+    def _read_visible(self, text: str) -> str:
+        return read_marked_answer(text, self._task.tools)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         knows = f"{turn.text}Thought: I now know the final answer\n" if turn.told else ""
         asked = extend(before, Message("user", f"{knows}{self._reminder}{FINAL}"))
-        shape = answer_shape(self._answer_chars)
+        shape = answer_shape(self._strategy.answer_chars)
         return Ask(asked, turn.news, format_answer, self._stop, shape, self._most, answer=_read_visible_closing)
 
     def parse(self, text: str) -> tuple[Decided, int, str]:
@@ -96,7 +108,7 @@ class _Transcript(LineFormat):
 
     def read_answer(self, reply: Reply) -> AgentFinish:
         finish = answer_of(reply.text, self._task.tools)
-        if len(finish.output) < self._answer_chars:
+        if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _cut_to_sentences(finish.output)})
 

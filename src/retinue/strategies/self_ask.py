@@ -19,7 +19,7 @@ from ..core.schema.patterns import Constraint, choice, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
-from .parsing.final_answer import build_prefixes_pattern, choose_prose_reader, cut_at_fence, read_json_answer, uses_tool
+from .parsing.final_answer import build_prefixes_pattern, cut_at_fence, read_json_answer, uses_tool
 from .parsing.json_reply import read_reply
 from .parsing.lenient_json import as_text
 from .parsing.react_text import Part, split_parts, without_empty_fence
@@ -71,7 +71,7 @@ class SelfAsk:
 
     def __call__(self, task: Task) -> Flow:
         """Ask follow-up questions until the question itself can be answered."""
-        return drive_steps(_Questions(self, task), self.trim_intermediate_steps, choose_prose_reader(task))
+        return drive_steps(_Questions(self, task), self.trim_intermediate_steps)
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
@@ -171,13 +171,14 @@ def _mark_answer(text: str) -> str:
 
 
 class _Questions(LineFormat):
+    __slots__ = ("_answer_shape", "_first_shape", "_last_result", "_next_shape", "_several", "_strategy")
     OBSERVATION, FINAL = "Intermediate answer:", ANSWER
 
     def __init__(self, strategy: SelfAsk, task: Task) -> None:
+        super().__init__(task)
+        self._strategy = strategy
         self._several = len(task.tools) > 1
         begins = {tool.name: f"Follow up [{tool.name}]" if self._several else "Follow up" for tool in task.tools}
-        follow_up = f"Follow up [one of {', '.join(begins)}]" if self._several else "Follow up"
-        super().__init__(task, f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer", strategy.question)
         self._answer_shape = answer_shape(strategy.answer_chars)
         # A follow-up question that fits a tool, or the words that announce the answer.
         asked = [seq(f"{begins[tool.name]}: ", build_input_pattern(tool), "\n") for tool in task.tools]
@@ -185,6 +186,15 @@ class _Questions(LineFormat):
         self._first_shape = Constraint(choice(seq(YES, choice(*asked)), seq(f"{NO}{ANSWER}")), schema)
         self._next_shape = Constraint(choice(*asked, ANSWER), schema)
         self._last_result = ""
+
+    @property
+    def expected(self) -> str:
+        names = ", ".join(tool.name for tool in self._task.tools)
+        follow_up = f"Follow up [one of {names}]" if self._several else "Follow up"
+        return f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer"
+
+    def format_question(self) -> PromptTurn:
+        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None

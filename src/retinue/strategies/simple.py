@@ -58,6 +58,8 @@ simple = Simple
 class _Own(TranscriptFormat):
     """The whole prompt is rebuilt for each turn."""
 
+    __slots__ = ("_steps", "_strategy")
+
     def __init__(self, strategy: Simple, task: Task) -> None:
         super().__init__(task)
         self._strategy = strategy

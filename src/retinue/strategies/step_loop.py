@@ -9,7 +9,7 @@ unreadable turns. If that fails, the run ends.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act, ask
 from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, ProviderState, Reply, StopReason
 from .parsing.actions import CUT_OFF, UnreadableReply, finish_with
-from .parsing.final_answer import mark_truncated
+from .parsing.final_answer import mark_truncated, read_prose
 from .prompting.injection_guard import neutralize
 
 TRIES = 2  # consecutive unreadable replies that are followed by the expected form
@@ -54,17 +54,21 @@ class ParsedReply(NamedTuple):
 
 
 class TranscriptFormat(ABC):
-    """The wording of one run of `task`. A prompt begins with what `write_question` returns; `expected` describes the
-    form of a reply after an unreadable one."""
+    """The wording of one run of `task`. It has slots, since each run that waits has one."""
 
-    def __init__(
-        self, task: Task, expected: str = "", write_question: Callable[[Task], str] = lambda task: task.question
-    ) -> None:
-        self._task, self._expected, self._write_question = task, expected, write_question
+    __slots__ = ("_task",)
 
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    @property
+    def expected(self) -> str:
+        """The form of a reply, which is told after an unreadable one."""
+        return ""
+
+    @abstractmethod
     def format_question(self) -> PromptTurn:
         """Return the instructions and the question."""
-        return PromptTurn((Message("user", self._write_question(self._task)),), self._task.question)
 
     @abstractmethod
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
@@ -77,6 +81,10 @@ class TranscriptFormat(ABC):
     @abstractmethod
     def read_step(self, reply: Reply) -> ParsedReply:
         """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else."""
+
+    def read_prose(self, reply: Reply) -> str:
+        """Return the text of an unreadable reply that can only be meant as the answer, or an empty one."""
+        return ""
 
     @abstractmethod
     def read_answer(self, reply: Reply) -> AgentFinish:
@@ -92,16 +100,17 @@ class TranscriptFormat(ABC):
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         """Return `turn`, the last before the unreadable ones, with a short instruction and the exact form."""
-        return replace(turn, told=self._remind(turn), news=f"{problem}. {self._expected}")
+        return replace(turn, told=self._remind(turn), news=f"{problem}. {self.expected}")
 
     def _remind(self, turn: PromptTurn) -> tuple[Message, ...]:
-        return (Message("user", f"{turn.text}({self._expected})\n"),)
+        return (Message("user", f"{turn.text}({self.expected})\n"),)
 
 
 class LineFormat(TranscriptFormat):
     """A transcript of marked lines that the model continues. `OBSERVATION` marks what it is told, and `FINAL` its
     answer, for which a constrained engine is asked apart."""
 
+    __slots__ = ()
     OBSERVATION: ClassVar[str]
     FINAL: ClassVar[str]
 
@@ -133,6 +142,10 @@ class LineFormat(TranscriptFormat):
             raise UnreadableReply(CUT_OFF)
         return ParsedReply(decision, reply.text[:length], best)
 
+    def read_prose(self, reply: Reply) -> str:
+        """Return the text of a reply that can only be the answer. No reply is prose with constrained decoding."""
+        return "" if self._task.constrained else read_prose(reply, self._task.tools)
+
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         """Return the turn after a step: the reply and its observations, each labeled if there are several."""
         told = [format_observation(one) for one in seen]
@@ -142,20 +155,19 @@ class LineFormat(TranscriptFormat):
 
     def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         """Return the turn after an unreadable reply: the problem and the expected form, as an observation."""
-        return self._make_turn(reply.text, f"{problem}. {self._expected}")
+        return self._make_turn(reply.text, f"{problem}. {self.expected}")
 
     def _make_turn(self, reply: str, news: str) -> PromptTurn:
         said = Message("assistant", reply if reply.endswith("\n") else f"{reply}\n")
         return PromptTurn((Message("user", f"{self.OBSERVATION} {news}\n"),), news, said)
 
 
-def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = lambda reply: "") -> Flow:
+def drive_steps(form: TranscriptFormat, trim: int = -1) -> Flow:
     """Drive a run in the format `form`.
 
-    `prose` returns the text of an unreadable reply that can only be meant as the answer. The first such reply is
-    followed by the expected form like any other; a second one in a row is taken as the answer. `trim` limits how many
-    of the last steps stay in the prompt (-1: all). If it drops steps, prompts no longer extend each other, so engines
-    read the whole prompt again at every step.
+    The first unreadable reply that can only be meant as the answer is followed by the expected form like any other; a
+    second one in a row is taken as the answer. `trim` limits how many of the last steps stay in the prompt (-1: all).
+    If it drops steps, prompts no longer extend each other, so engines read the whole prompt again at every step.
     """
     talk = _Talk(form, trim)
     problem, unreadable, plain = "", 0, ""
@@ -166,7 +178,7 @@ def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply],
         try:
             read = form.read_step(reply)
         except UnreadableReply as error:
-            former, plain = plain, prose(reply)
+            former, plain = plain, form.read_prose(reply)
             if former and plain:
                 return mark_truncated(finish_with(plain, reply.text), reply)
             problem, unreadable = str(error), unreadable + 1

@@ -65,12 +65,18 @@ class ToolCalling:
 
 
 class _Calls(TranscriptFormat):
+    __slots__ = ("_choice", "_most", "_offered", "_options", "_system")
+
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
-        super().__init__(task, _EXPECTED if task.tools else _EXPECTED_WITHOUT)
+        super().__init__(task)
         self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
         self._choice, self._offered = _choose_tools(strategy.tool_choice, task.tools)
         self._most = None if strategy.parallel else 1
         self._options = {} if strategy.parallel or not task.tools else {"parallel_tool_calls": False}
+
+    @property
+    def expected(self) -> str:
+        return _EXPECTED if self._task.tools else _EXPECTED_WITHOUT
 
     def format_question(self) -> PromptTurn:
         task = self._task
@@ -133,11 +139,11 @@ class _Calls(TranscriptFormat):
         return PromptTurn(tuple(told), news, Message("assistant", read.text, tuple(calls), state=read.state))
 
     def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
-        told = f"That could not be used: {problem}. {self._expected}"
+        told = f"That could not be used: {problem}. {self.expected}"
         return PromptTurn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
 
     def _remind(self, turn: PromptTurn) -> tuple[Message, ...]:
-        return (*turn.told, Message("user", self._expected))
+        return (*turn.told, Message("user", self.expected))
 
     def _complete_call(self, call: AgentAction, reply: Reply) -> AgentAction:
         """Return the call with the exact name of its tool. Raises `UnreadableReply` if it is not complete."""

@@ -7,11 +7,10 @@ that may become a marker, the words that say that no tool fits) is held back, if
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from ...core.protocols import Task
 from ...core.tools.tool import Tool
 from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
 from .actions import NO_ACTION, NO_TOOL, UnreadableReply, match_tool, squeeze, strip_tool_name
@@ -56,11 +55,6 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
         return any(match_tool(action.tool, tools) for action in read_reply(text, tools).actions)
     except UnreadableReply:
         return False
-
-
-def choose_prose_reader(task: Task) -> Callable[[Reply], str]:
-    """Return `read_prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
-    return (lambda reply: read_prose(reply, task.tools)) if not task.constrained else lambda reply: ""
 
 
 def read_prose(reply: Reply, tools: Sequence[Tool]) -> str:
