@@ -2,7 +2,8 @@
 
 A test marked `matrix` runs with as few combinations of its parameters as have each value of each parameter once. A
 test with a fixture of `TWINS` (both clients of the SDK, both kinds of database) runs with one of the two: the tests of
-a file take turns. A test marked `full` does not run. The choice is the same each time.
+a file take turns. A test marked `full` does not run, nor one marked `long` unless `-m` names that mark. The choice is
+the same each time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ANYWHERE: Any = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 }
-settings.register_profile("quick", max_examples=30, derandomize=True, **_ANYWHERE)
+settings.register_profile("quick", max_examples=12, derandomize=True, **_ANYWHERE)
 settings.register_profile("same", derandomize=True, **_ANYWHERE)
 settings.register_profile("new", **_ANYWHERE)
 settings.load_profile("quick")
@@ -43,9 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not to be run; nothing, if a test is named."""
-    if config.getoption("--full") or any("::" in one for one in config.args):
+    if any("::" in one for one in config.args):
         return
-    kept = set(rest(items) if config.getoption("--rest") else chosen(items))
+    wanted = [one for one in items if "long" in config.option.markexpr or not one.get_closest_marker("long")]
+    if not config.getoption("--full"):
+        wanted = rest(wanted) if config.getoption("--rest") else chosen(wanted)
+    kept = set(wanted)
     config.hook.pytest_deselected(items=[one for one in items if one not in kept])
     items[:] = [one for one in items if one in kept]
 

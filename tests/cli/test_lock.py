@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_what_is_locked_is_installed_for_that_tool_alone(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["lock", str(folder / "agents.yml")]) == 0
     lock = folder / "tools" / "locked" / "shout.txt"

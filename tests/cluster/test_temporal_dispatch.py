@@ -157,6 +157,7 @@ async def test_a_run_that_was_cancelled_in_the_queue_is_not_driven(at: Site) -> 
     assert at.began == 0
 
 
+@pytest.mark.full
 async def test_a_worker_that_stops_parks_its_runs_for_others(at: Site) -> None:
     at.gate.opened.clear()
     async with at.process() as server:
@@ -174,6 +175,7 @@ async def test_a_worker_that_stops_parks_its_runs_for_others(at: Site) -> None:
     assert at.began == 2  # an idempotent tool
 
 
+@pytest.mark.full
 async def test_a_run_of_another_living_process_is_left_to_it_until_it_dies(at: Site) -> None:
     at.gate.opened.clear()
     async with at.process() as server, at.process() as other:
@@ -201,6 +203,7 @@ async def driven_by(server: KeptRuns, run: str, worker: KeptRuns) -> bool:
     return (await server.row(run)).driver == worker.database.process
 
 
+@pytest.mark.full
 async def test_a_lost_dispatch_is_made_up_for_by_the_leader(at: Site) -> None:
     async with at.process() as server, at.worker() as worker:
         run = await server.add(named(at))  # and the server dies
@@ -214,6 +217,7 @@ async def test_a_lost_dispatch_is_made_up_for_by_the_leader(at: Site) -> None:
         assert ((await server.row(run)).status, at.began) == ("completed", 1)
 
 
+@pytest.mark.full
 async def test_the_leader_is_replaced_when_it_dies(at: Site) -> None:
     async with at.process() as first, at.process() as second:
         both = (first, second)

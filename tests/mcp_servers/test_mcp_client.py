@@ -119,6 +119,7 @@ def test_a_server_that_dies_is_started_again(process: MCPTools, tmp_path: Path) 
     assert call(tools["dies_once"], mark=str(tmp_path / "mark")) == "done"  # it is repeatable, so it was repeated
 
 
+@pytest.mark.full
 def test_a_server_at_an_address_may_be_restarted(tmp_path: Path) -> None:
     with served() as port:
         server = MCPTools("weather", url=f"http://127.0.0.1:{port}/mcp")

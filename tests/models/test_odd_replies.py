@@ -100,7 +100,7 @@ def send_back(wire: Wire, reply: Reply) -> Any:
 
 def test_no_reply_is_too_odd(sent: list[Sent], full: bool) -> None:
     chance = random.Random(17)
-    for _ in range(40_000 if full else 3_000):
+    for _ in range(15_000 if full else 3_000):
         wire, bodies = chance.choice(sent)
         odd = changed(bodies, chance)
         try:

@@ -139,6 +139,7 @@ def processes(embedded_model: Path, tmp_path: Path) -> Processes:
     return Processes(embedded_model, tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.model
 def test_a_second_process_does_not_read_the_beginning_again_and_replies_the_same(processes: Processes) -> None:
     (first,) = processes.ask((True, SKY))
@@ -155,6 +156,7 @@ def test_a_second_process_does_not_read_the_beginning_again_and_replies_the_same
     assert [third[:2], fourth] == [first[:2], first]
 
 
+@pytest.mark.full
 @pytest.mark.model
 def test_text_that_something_else_follows_is_kept_too_and_what_occurs_once_is_not(processes: Processes) -> None:
     processes.ask((False, SKY), (False, SKY))

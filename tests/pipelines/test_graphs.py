@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import Document, Pipeline
@@ -179,6 +180,7 @@ def test_an_edge_backwards_is_found_as_a_cycle(parts: list[Part], data: st.DataO
     assert found[0].endswith("is a cycle; a pipeline may not have one")
 
 
+@pytest.mark.full
 def test_a_long_chain_needs_no_recursion() -> None:
     pipeline = Pipeline()
     for number in range(3_000):

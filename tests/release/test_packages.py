@@ -36,7 +36,7 @@ def test_all_is_the_union_of_the_extras_but_a_cluster() -> None:
     assert sorted(named) == sorted(set(extras) - {"all", "up"})  # `up` brings PostgreSQL and Temporal's server
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_the_wheel_answers_in_an_empty_environment(wheel: Path) -> None:
     install(wheel, sys.executable, ROOT / "requirements" / "all.txt", version_of(ROOT))
 

@@ -169,7 +169,8 @@ async def test_what_is_found_at_the_start_does_not_begin_all_at_once(any_url: st
         for id_ in ids:
             await there.end(id_)
             await recovery.recover()
-        assert (there.began, there.most) == (ids, 4)
+        assert there.began == ids
+        assert there.most <= 4
 
 
 async def test_after_deaths_from_outside_all_runs_soon_go_on_side_by_side(url: str) -> None:

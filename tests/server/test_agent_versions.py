@@ -128,6 +128,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
         office.close()
 
 
+@pytest.mark.full
 def test_a_waiting_run_goes_on_with_the_words_and_settings_that_it_began_with(office: Office) -> None:
     old = office.ask()
     pay = {"callable_api": "tools.py:pay", "description": "Pays in other words.", "approval": True}

@@ -115,6 +115,7 @@ async def test_a_person_approves_between_two_runs(async_client: openai.AsyncOpen
     assert result.final_output == "It is booked."
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("previous", [False, True])
 def test_langchain(deployed: Served, previous: bool) -> None:
     from langchain_core.messages import HumanMessage, ToolMessage

@@ -22,6 +22,7 @@ def kinds(items: list[Any]) -> list[str]:
     return [item.get("type", "message") for item in items]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_session(deployed: Served, streamed: bool) -> None:
     """What is said and done in a tool loop is in the conversation, and the next question stands on it."""

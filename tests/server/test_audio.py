@@ -106,6 +106,7 @@ def test_a_wav_in_and_a_wav_out(sdk: openai.OpenAI, question: str, tmp_path: Pat
     assert plain.choices[0].message.content == "The answer is five."
 
 
+@pytest.mark.full
 def test_a_spoken_answer_is_streamed(sdk: openai.OpenAI, question: str, tmp_path: Path) -> None:
     how: Any = {"model": "audio", "modalities": ["text", "audio"], "audio": {"voice": "en-us", "format": "pcm16"}}
     transcript, samples, finishes = "", b"", []
@@ -120,6 +121,7 @@ def test_a_spoken_answer_is_streamed(sdk: openai.OpenAI, question: str, tmp_path
     assert words(tmp_path, as_wav(samples)) == "the answer is five"
 
 
+@pytest.mark.full
 def test_texts_and_sounds_by_themselves(sdk: openai.OpenAI, question: str, tmp_path: Path) -> None:
     said = sdk.audio.speech.create(model="voice", voice="alloy", input="The answer is two.", response_format="wav")
     assert said.response.headers["content-type"] == "audio/wav"
@@ -184,7 +186,7 @@ def test_speech_within_a_chain_is_not_served(tmp_path: Path) -> None:
         Deployment.load(path)
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.skipif(
     not read_bundles()["whisper-base"].is_here, reason="needs whisper-base: retinue models pull whisper-base"
 )

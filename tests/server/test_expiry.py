@@ -73,6 +73,7 @@ async def never_answered(at: Site) -> None:
         assert await until_async(lambda: usable(client, thread))
 
 
+@pytest.mark.full
 async def test_time_goes_on_while_no_server_runs() -> None:
     with site("--run-ttl", "5") as at:  # a busy machine takes seconds to begin
         async with client_of(at) as client:

@@ -27,6 +27,7 @@ async def endured(at: Site, fault: Fault, seconds: float) -> Suffered:
     return await suffer(at, fault, seconds, at_once=4)
 
 
+@pytest.mark.full
 async def test_who_locks_the_database_delays_what_writes_and_nothing_else() -> None:
     with site(delay=QUICK) as at:
         seen = await endured(at, locked, 1.0)

@@ -397,6 +397,7 @@ def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ..
     assert seen.statuses[429] >= 10
 
 
+@pytest.mark.full
 def test_a_process_that_gets_no_requests_learns_the_limits_of_new_keys(
     a_postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

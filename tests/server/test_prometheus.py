@@ -212,6 +212,7 @@ def test_figures_of_the_database_are_the_same_in_each_process_and_one_leads(tmp_
             other.stop()
 
 
+@pytest.mark.full
 def test_a_run_that_waits_and_goes_on_after_a_restart_is_not_counted_again(tmp_path: Path) -> None:
     with serving(folder_with_tools(tmp_path), AGENTS, args=["--metrics-port", "0"]) as server:
         asked = ask(server, "pay", background=True)

@@ -173,6 +173,7 @@ def test_what_is_no_json_is_refused(served: Serving, key: str, body: str) -> Non
     assert (answer.status, "cannot be imported" in answer.error["message"]) == (400, True), answer.text
 
 
+@pytest.mark.full
 def test_a_long_run_is_imported(served: Serving, key: str) -> None:
     """Of more values than the body of any other request may have."""
     given = exported(served, completion(served), key)

@@ -64,6 +64,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_key_is_made_once_and_shown_once(file: Path, tmp_path: Path) -> None:
     db = str(tmp_path / "some where" / "runs.db")
     with begun(str(file), "--db", db) as (process, url):
@@ -185,6 +186,7 @@ def test_when_told_to_stop_it_lets_runs_finish(tmp_path: Path) -> None:
     assert not reading.broken
 
 
+@pytest.mark.full
 def test_what_does_not_finish_in_time_goes_on_at_the_next_start(tmp_path: Path) -> None:
     with serving(tmp_path, AGENT % 2, args=["--grace", "0"]) as server:
         reading = Streaming(server)

@@ -20,7 +20,6 @@ from chaos.logs import gaps, logs
 from chaos.orders import Order, tally, work_off
 from chaos.points import names, passages
 from chaos.repeats import WAYS, repeat
-from chaos.two import share
 from fakes.postgres import Postgres
 from fakes.until import until_async
 
@@ -137,9 +136,9 @@ async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(
 
 
 @pytest.mark.full
-def test_the_sdk_does_not_repeat_a_request_that_is_stopped_after_its_first_effects(full: bool) -> None:
+def test_the_sdk_does_not_repeat_a_request_that_is_stopped_after_its_first_effects() -> None:
     for api in ("chat", "responses"):
-        seen = repeat("SIGTERM", api, 10 if full else 2)
+        seen = repeat("SIGTERM", api, 4)
         assert (seen.doubled, sum(seen.answers.values())) == ([], seen.requests)
 
 
@@ -147,15 +146,8 @@ def test_the_sdk_does_not_repeat_a_request_that_is_stopped_after_its_first_effec
 def test_the_sdk_repeats_no_effect_whatever_fails(a_postgres: Postgres) -> None:
     for name, way in WAYS.items():
         for api in ("chat", "responses"):
-            seen = repeat(name, api, 5, url=a_postgres.database() if way.servers == 2 else "")
+            seen = repeat(name, api, 2, url=a_postgres.database() if way.servers == 2 else "")
             assert (name, api, seen.doubled) == (name, api, [])
-
-
-@pytest.mark.full  # `test_two_servers` has each of these alone
-def test_two_servers_on_postgresql_share_its_runs(a_postgres: Postgres) -> None:
-    seen = share(8, 4, 2, 1, url=a_postgres.database(), at_once=6, told=silent)
-    assert not seen.broken, seen.problems()
-    assert (seen.cancels, seen.approvals >= 2, seen.tally.runs >= 10) == (4, True, True)
 
 
 def test_a_second_server_on_the_same_file_is_refused() -> None:

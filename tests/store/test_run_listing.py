@@ -90,6 +90,7 @@ def plan(engine: Engine, wanted: RunFilter) -> str:
     return "\n".join(str(line[-1]) for line in found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("index", IN_ORDER)
 def test_an_index_gives_the_page_in_its_order(engine: Engine, index: str) -> None:
     said = plan(engine, IN_ORDER[index])

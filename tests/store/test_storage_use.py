@@ -77,6 +77,7 @@ CHANGES = st.one_of(
 )
 
 
+@pytest.mark.full
 @given(changes=st.lists(CHANGES, max_size=examples(12)))
 def test_what_is_counted_is_what_is_there(changes: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

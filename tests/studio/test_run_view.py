@@ -185,6 +185,7 @@ def test_a_key_that_only_reads_decides_nothing(visit: Visit, staged: Serving, wa
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
+@pytest.mark.full
 def test_a_run_is_watched_live_and_cancelled(visit: Visit, staged: Serving, operator: str) -> None:
     run = ask(staged, "slow", "Speak.", operator)
     page = visit().see(f"/runs/{run}", "running")
@@ -195,6 +196,7 @@ def test_a_run_is_watched_live_and_cancelled(visit: Visit, staged: Serving, oper
     expect(page.locator(".run-facts")).to_contain_text("cancelled")
 
 
+@pytest.mark.full
 def test_a_run_is_replayed_with_its_grammar_and_forked(visit: Visit, scenes: Scenes) -> None:
     who = visit()
     page = who.see(f"/runs/{scenes.plain}", "Sarah Bernhardt died at 78")
@@ -242,6 +244,7 @@ def test_a_file_that_holds_no_run_is_refused(visit: Visit, scenes: Scenes, tmp_p
     who.troubles[:] = [one for one in who.troubles if "400" not in one]
 
 
+@pytest.mark.full
 def test_a_thread_is_a_conversation(visit: Visit, scenes: Scenes) -> None:
     page = visit().see(f"/threads/{scenes.thread}", "And how old is that in days?")
     expect(page.locator(".entry")).to_have_count(4)

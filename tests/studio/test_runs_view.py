@@ -64,6 +64,7 @@ def test_the_list_is_used_by_keyboard(visit: Visit, scenes: Scenes) -> None:
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_new_run_appears_by_itself(visit: Visit, staged: Serving) -> None:
     key = new_key(staged, tenant="live")
     page = visit(key).see("/", "No runs yet")
@@ -97,6 +98,7 @@ def test_another_tenant_sees_nothing(visit: Visit, staged: Serving, scenes: Scen
     stranger.troubles[:] = [one for one in stranger.troubles if "404" not in one]  # the browser tells of each
 
 
+@pytest.mark.full
 def test_a_key_is_asked_for_and_forgotten(visit: Visit, staged: Serving, operator: str, scenes: Scenes) -> None:
     who = visit()
     who.page.goto(f"{who.url}/studio/runs/{scenes.plain}")
@@ -119,6 +121,7 @@ def test_a_key_is_asked_for_and_forgotten(visit: Visit, staged: Serving, operato
     who.troubles[:] = [one for one in who.troubles if "401" not in one]
 
 
+@pytest.mark.full
 def test_a_key_in_the_address_is_taken_out_of_it(visit: Visit, scenes: Scenes) -> None:
     page = visit().see("/?status=failed", "Is anybody there?")
     assert page.url.endswith("/studio/?status=failed")

@@ -149,6 +149,7 @@ def test_pages_of_other_origins_may_not_use_the_server(staged: Serving) -> None:
         assert request(staged, "GET", "/v1/runs", headers={"origin": other}).status == 403
 
 
+@pytest.mark.full
 def test_the_first_view_is_small(chromium: Browser, staged: Serving, operator: str, scenes: Scenes) -> None:
     who = Visitor(chromium, staged.url, operator)
     devtools = who.context.new_cdp_session(who.page)

@@ -125,6 +125,7 @@ def test_an_answer_is_streamed_with_its_steps_and_leads_to_its_run(visitor: Visi
     assert (run["model"], run["status"]) == ("waiter", "completed")
 
 
+@pytest.mark.full
 def test_a_suggested_question_is_asked_by_a_click_and_only_first(visitor: Visitor) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     suggested = page.get_by_role("list", name="What you may ask").get_by_role("button")
@@ -312,6 +313,7 @@ def test_without_the_scope_prompts_structure_is_all_that_is_shown(site: Site, ch
 # ── comparisons ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.full
 def test_two_runs_are_chosen_and_compared(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/compare", "Compare two runs")
     page.get_by_label("A", exact=True).fill("weather in paris completed")
@@ -326,6 +328,7 @@ def test_two_runs_are_chosen_and_compared(visitor: Visitor, site: Site) -> None:
     expect(page.locator(".versus tr").filter(has_text="Question").locator("td").first).to_have_text("Hello")
 
 
+@pytest.mark.full
 def test_a_fork_parts_from_its_original_where_it_was_edited(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/compare", "Compare two runs")
     page.get_by_label("A", exact=True).fill(site.runs["wet"])
@@ -359,6 +362,7 @@ def test_another_tenants_run_is_not_there(site: Site, chromium: Browser) -> None
 # ── evaluations ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.full
 def test_a_report_has_tables_plots_questions_and_runs(visitor: Visitor) -> None:
     page = visitor.see("/evals", "lakes")
     page.get_by_role("link", name="lakes").click()

@@ -422,7 +422,12 @@ FAMILIES: Mapping[str, Callable[[Serving, str, Decision | None], Told]] = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+_QUICK = ("chat_streamed", "responses", "assistants")
+
+
+@pytest.mark.parametrize(
+    "family", [one if one in _QUICK else pytest.param(one, marks=pytest.mark.full) for one in FAMILIES]
+)
 def test_a_server(served: Serving, family: str) -> None:
     def problem(short: str) -> str:
         try:

@@ -290,6 +290,7 @@ def test_one_server_goes_on_where_another_died(folder: Path, collector: OtlpColl
     one_trace(collector)
 
 
+@pytest.mark.full
 def test_a_dead_collector_slows_no_server(folder: Path) -> None:
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_SCHEDULE_DELAY": "10"}
     with serving(folder, TEAM_FILE, env=env) as server, server.client() as client:

@@ -185,6 +185,7 @@ def test_paragraphs_stay_whole_where_they_fit_and_else_are_cut_at_words() -> Non
     assert list(cut("one\n\ntwo\n \nthree four five", 9)) == ["one\ntwo", "three", "four five"]
 
 
+@pytest.mark.full
 def test_what_is_found_by_words_can_be_put_in_another_order(tmp_path: Path) -> None:
     path = tmp_path / "many.jsonl"
     path.write_text("".join(f'{{"text": "a creature, number {number}"}}\n' for number in range(30)))
