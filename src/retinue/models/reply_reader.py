@@ -33,8 +33,24 @@ class ReplyReader:
     """Reads one reply.
 
     `in_json`: JSON was requested, so stop words do not apply if the reply is JSON. `thinks`: whether the reply begins
-    within a thought (`None`: not known); `found_open` says whether it did.
+    within a thought (`None`: not known); `found_open` says whether it did. Slots here and below, since each run that
+    waits has a reader.
     """
+
+    __slots__ = (
+        "_arriving",
+        "_cutter",
+        "_in_json",
+        "_pieces",
+        "_reasoning",
+        "_redacted",
+        "_stop",
+        "_text",
+        "_thought_pieces",
+        "_thoughts",
+        "_used",
+        "_wire",
+    )
 
     def __init__(
         self,
@@ -172,6 +188,8 @@ class StopCutter:
     The stop word completed first wins, so the result does not depend on how the text is split.
     """
 
+    __slots__ = ("_held", "_stop", "stopped")
+
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
         self._held = ""
@@ -239,6 +257,20 @@ class ThoughtFilter:
 
     The reply is read from its beginning to its end by one generator, which yields wherever it needs more text.
     """
+
+    __slots__ = (
+        "_code",
+        "_end",
+        "_ended",
+        "_held",
+        "_is_apart",
+        "_line",
+        "_passed",
+        "_reader",
+        "found_open",
+        "retracts",
+        "thought",
+    )
 
     def __init__(self, *, opened: bool | None) -> None:
         self._held = ""  # what has arrived and was not yet read

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -248,9 +247,12 @@ class Run:
 
     async def drain(self) -> RunResult:
         """Run to the end, where only a listener reads the events. Raises as `events` does."""
-        async with aclosing(self.events()) as events:
+        events = self.events()
+        try:
             async for _ in events:
                 pass
+        finally:
+            await events.aclose()
         return self.result
 
     def cancel(self) -> None:

@@ -25,6 +25,8 @@ _IMAGE = 3_000  # characters that take about as many tokens as an image
 class Window:
     """The model's context window of `tokens` (`None`: unknown), and the fitted copies of prompts."""
 
+    __slots__ = ("_fitted", "_openings", "_per_token", "_sizes", "_tokens")
+
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
         self._per_token = 3.0  # characters per token; calibrated by the engine's counts

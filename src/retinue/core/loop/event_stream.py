@@ -33,6 +33,7 @@ async def stream_events(
     """Yield the events of `work`, which runs in `context`, until it returns. Raises what it raises; closing the
     generator stops `work`."""
     running = work()
+    del work
     while (event := await _advance(running, context)) is not None:
         try:
             yield event

@@ -67,6 +67,8 @@ class _FilePlacement:
     A format without messages of results shows them in the user's message that follows.
     """
 
+    __slots__ = ("_files", "_mapper", "_question", "_results")
+
     def __init__(self, files: tuple[File, ...], question: str) -> None:
         self._files, self._question = files, question.strip()
         self._results: dict[str, tuple[str, tuple[File, ...]]] = {}  # a call's tool and files
@@ -75,9 +77,9 @@ class _FilePlacement:
     def ask(self, request: Ask) -> Part[Reply]:
         """Make the request, with the files in its prompt. Most runs have none, and their prompts need no copies."""
         if not self._files and not self._results:
-            return (yield from ask(request))
+            return ask(request)
         self._mapper = self._mapper or PromptMapper(self.place_files)
-        return (yield from self._mapper.ask(request))
+        return self._mapper.ask(request)
 
     def observe(self, request: Act) -> Part[tuple[Observation, ...]]:
         """Make the request, and note the files of the results."""
