@@ -2,8 +2,8 @@
 
 A test marked `matrix` runs with as few combinations of its parameters as have each value of each parameter once. A
 test with a fixture of `TWINS` (both clients of the SDK, both kinds of database) runs with one of the two: the tests of
-a file take turns. A test marked `full` does not run, nor one marked `long` unless `-m` names that mark. The choice is
-the same each time.
+a file take turns. A test marked `full` does not run, nor, with `--rest` either, one marked `long` unless `-m` names
+that mark. The choice is the same each time.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not to be run; nothing, if a test is named."""
-    if any("::" in one for one in config.args):
+    if config.getoption("--full") or any("::" in one for one in config.args):
         return
-    wanted = [one for one in items if "long" in config.option.markexpr or not one.get_closest_marker("long")]
-    if not config.getoption("--full"):
-        wanted = rest(wanted) if config.getoption("--rest") else chosen(wanted)
-    kept = set(wanted)
+    asked = "long" in config.option.markexpr
+    quick = [one for one in items if asked or not one.get_closest_marker("long")]
+    kept = set(rest(quick) if config.getoption("--rest") else chosen(quick))
     config.hook.pytest_deselected(items=[one for one in items if one not in kept])
     items[:] = [one for one in items if one in kept]
 

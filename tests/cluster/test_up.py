@@ -98,7 +98,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_it_started_is_stopped(folder: Path, how: signal.Signals) -> None:
     up = Up(folder)
     try:

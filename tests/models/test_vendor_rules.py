@@ -274,7 +274,7 @@ def test_forks_short_prompts_and_teams_on_a_server(tmp_path: Path, cases: list[t
     with ExitStack() as stack:
         servers: dict[str, VendorServer] = {}
         agents: dict[str, Agent] = {}
-        for vendor, strategy, stream in every(cases, 2, 0):
+        for vendor, strategy, stream in every(cases, 3, 0):  # of four ways for each vendor
             case = f"{vendor} {strategy} {stream}"
             for kind, given in (("fork", {}), ("short", {"scripts": [LONG], "window": SHORT})):
                 server = servers[f"{case} {kind}"] = stack.enter_context(VendorServer(vendor, **given))
