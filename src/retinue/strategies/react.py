@@ -80,8 +80,8 @@ class _Transcript(LineFormat):
         action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
         return f"Write\n{action}{FINAL} the answer"
 
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def write_question(self) -> str:
+        return self._strategy.question(self._task)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn.text}Thought:"))

@@ -23,7 +23,7 @@ from ..core.schema.patterns import Constraint, Repeat, build_json_pattern, choic
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.actions import UnreadableReply, finish_with
-from .parsing.final_answer import read_json_answer, read_prose, uses_tool
+from .parsing.final_answer import read_json_answer, uses_tool
 from .parsing.json_reply import MAX_ACTIONS, read_reply, read_truncated_answer
 from .prompting.constraints import build_arguments_schema, build_object_schema, collect_shared_definitions
 from .prompting.injection_guard import neutralize
@@ -133,6 +133,7 @@ def format_tools_as_json(tools: Sequence[Tool]) -> str:
 
 class _Json(TranscriptFormat):
     __slots__ = ("_answer_shape", "_most", "_step_shape", "_strategy")
+    HAS_PROSE = True
 
     def __init__(self, strategy: ReactJson, task: Task) -> None:
         super().__init__(task)
@@ -144,8 +145,8 @@ class _Json(TranscriptFormat):
     def expected(self) -> str:
         return _EXPECTED
 
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def write_question(self) -> str:
+        return self._strategy.question(self._task)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn.text}{RESPONSE if before else ''}"))
@@ -163,9 +164,6 @@ class _Json(TranscriptFormat):
         # an answer given along with actions may only say that there is none yet
         best = found.answer if found.answer and finish.reason == "ANSWER" else found.thought
         return ParsedReply(found.actions, found.text, best)
-
-    def read_prose(self, reply: Reply) -> str:
-        return "" if self._task.constrained else read_prose(reply, self._task.tools)
 
     def read_answer(self, reply: Reply) -> AgentFinish:
         try:

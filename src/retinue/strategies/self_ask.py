@@ -193,8 +193,8 @@ class _Questions(LineFormat):
         follow_up = f"Follow up [one of {names}]" if self._several else "Follow up"
         return f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer"
 
-    def format_question(self) -> PromptTurn:
-        return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
+    def write_question(self) -> str:
+        return self._strategy.question(self._task)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None

@@ -57,6 +57,7 @@ class TranscriptFormat(ABC):
     """The wording of one run of `task`. It has slots, since each run that waits has one."""
 
     __slots__ = ("_task",)
+    HAS_PROSE: ClassVar[bool] = False
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -66,9 +67,13 @@ class TranscriptFormat(ABC):
         """The form of a reply, which is told after an unreadable one."""
         return ""
 
-    @abstractmethod
+    def write_question(self) -> str:
+        """Return the beginning of the prompt: the instructions and the question."""
+        return self._task.question
+
     def format_question(self) -> PromptTurn:
-        """Return the instructions and the question."""
+        """Return the turn that opens the conversation."""
+        return PromptTurn((Message("user", self.write_question()),), self._task.question)
 
     @abstractmethod
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
@@ -83,8 +88,9 @@ class TranscriptFormat(ABC):
         """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else."""
 
     def read_prose(self, reply: Reply) -> str:
-        """Return the text of an unreadable reply that can only be meant as the answer, or an empty one."""
-        return ""
+        """Return the text of an unreadable reply that can only be meant as the answer, or an empty one: always with
+        constrained decoding, and in a format that is no text of its own."""
+        return read_prose(reply, self._task.tools) if self.HAS_PROSE and not self._task.constrained else ""
 
     @abstractmethod
     def read_answer(self, reply: Reply) -> AgentFinish:
@@ -111,6 +117,7 @@ class LineFormat(TranscriptFormat):
     answer, for which a constrained engine is asked apart."""
 
     __slots__ = ()
+    HAS_PROSE = True
     OBSERVATION: ClassVar[str]
     FINAL: ClassVar[str]
 
@@ -141,10 +148,6 @@ class LineFormat(TranscriptFormat):
         if reply.finish == "length" and length == len(reply.text):
             raise UnreadableReply(CUT_OFF)
         return ParsedReply(decision, reply.text[:length], best)
-
-    def read_prose(self, reply: Reply) -> str:
-        """Return the text of a reply that can only be the answer. No reply is prose with constrained decoding."""
-        return "" if self._task.constrained else read_prose(reply, self._task.tools)
 
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         """Return the turn after a step: the reply and its observations, each labeled if there are several."""
