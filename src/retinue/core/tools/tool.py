@@ -199,6 +199,14 @@ class Tool:
         found: Callable[..., Any] = next(filter(None, given), self.something)
         return found
 
+    @cached_property
+    def _parameters(self) -> Mapping[str, inspect.Parameter] | None:
+        """The function's parameters; `None` of some built-in functions, whose arguments were declared."""
+        try:
+            return inspect.signature(self._function).parameters
+        except (TypeError, ValueError):
+            return None
+
     @property
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
@@ -253,10 +261,8 @@ class Tool:
     def _bind(self, arguments: Mapping[str, Any]) -> Callable[[], Any]:
         """Return the call of the function with these arguments. Passed by position are those before `/`, and the one
         that `singledispatch` goes by."""
-        function, named = self._function, dict(arguments)
-        try:
-            parameters = inspect.signature(function).parameters
-        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
+        function, named, parameters = self._function, dict(arguments), self._parameters
+        if parameters is None:
             return partial(function, **named)
         if not self._names_arguments:
             first = [] if "query" in parameters else list(named)
