@@ -234,10 +234,10 @@ def _answers(given: Mapping[str, Any]) -> dict[str, _Answer]:
 def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
     from ..runs.submissions import pending_calls
-    from ..server.overrides import inner_name
-    from ..server.run_answers import answer_run
-    from ..server.wire.api_errors import ApiError
-    from ..server.wire.objects import call_id
+    from ..server.agents.overrides import inner_name
+    from ..server.http.api_errors import ApiError
+    from ..server.http.objects import call_id
+    from ..server.runs.answers import answer_run
     from ..store.audit_author import system_user
 
     waiting = pending_calls(run)

@@ -36,9 +36,9 @@ from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
-from .index_queue import expire
-from .middleware.idempotency import sweep
-from .wire.api_errors import ApiError
+from .http.api_errors import ApiError
+from .http.idempotency import sweep
+from .indexing.queue import expire
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from ..runs.member_paths import decided_members
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .context import Server
-from .wire.api_errors import ApiError, run_failed_error
-from .wire.client_disconnect import wait_for_disconnect
+from .http.api_errors import ApiError, run_failed_error
+from .http.client_disconnect import wait_for_disconnect
 
 
 class Projection(Protocol):
