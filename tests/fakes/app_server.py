@@ -26,7 +26,7 @@ from retinue.server.http.usage_limits import UsageLimits
 from retinue.server.process import Serving as How, assembled, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events
 
 from .until import until_async

@@ -22,8 +22,8 @@ from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
 from retinue.store.migrations import load_migrations
+from retinue.store.run_queries import COLUMNS, find_run, insert_run, read_runs, update_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import COLUMNS, find_run, insert_run, read_runs, update_run
 from retinue.store.tables import messages, metadata, runs, threads, versions
 from retinue.store.tenant_view import Page, TenantView
 

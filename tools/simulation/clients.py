@@ -20,8 +20,8 @@ from retinue.server.http.idempotency import Repeat
 from retinue.server.http.objects import call_id
 from retinue.server.run_session import RunSession
 from retinue.store.event_log import Entry
+from retinue.store.run_queries import find_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run
 
 from .orders import Ledger
 from .server import Gone, Handler, SimulatedServer

@@ -51,7 +51,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
         from ..runs.run_fork import ForkEdits, fork_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record
-        from ..store.run_store import find_run
+        from ..store.run_queries import find_run
 
         point = ForkPoint(given["step"], _observations(given["observations"]), given["instructions"])
         edits = ForkEdits(point, given["model"], without_tools=given["without"])

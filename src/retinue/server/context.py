@@ -17,7 +17,7 @@ from ..errors import StoreUnavailable
 from ..runs import Runs
 from ..store.audit_author import Author
 from ..store.database import Database
-from ..store.run_counts import TIERS
+from ..store.run_queries import TIERS
 from ..store.run_row import RunRow
 from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView

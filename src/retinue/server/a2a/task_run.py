@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from ...runs.submissions import FurtherRequest
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run

@@ -12,9 +12,8 @@ from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.run_conversation import put_beside
 from ...store.run_files import show_files
-from ...store.run_queries import count_of_key, thread_holder
+from ...store.run_queries import count_of_key, find_run, insert_run, thread_holder, update_run
 from ...store.run_row import Kind, RunRow
-from ...store.run_store import find_run, insert_run, update_run
 from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import count_run

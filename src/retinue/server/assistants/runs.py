@@ -10,9 +10,8 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ...runs.failpoints import failpoint
-from ...store.run_queries import RunFilter, page_runs
+from ...store.run_queries import RunFilter, page_runs, set_metadata
 from ...store.run_row import RunRow
-from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..content.tool_outputs import parse_submission

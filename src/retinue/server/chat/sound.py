@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from ...components.speech import MAX_TEXT
 from ...store.event_log import read_events
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..context import Context
 from ..http.api_errors import ApiError

@@ -11,9 +11,8 @@ from sqlalchemy import Connection
 
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
-from ...store.run_queries import RunFilter, page_runs
+from ...store.run_queries import RunFilter, delete_runs, find_own_run, page_runs, set_metadata
 from ...store.run_row import RunRow
-from ...store.run_store import delete_runs, find_own_run, set_metadata
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found

@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from ...core.tools.signature import InvalidInput, build_schema_signature
 from ...core.values import Decision, File
 from ...runs.submissions import Pending, pending_calls
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name
 from ..http.api_errors import ApiError

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope as AsgiScope, Send
 
 from ...errors import DataError, StoreUnavailable
 from ...store.prepared_statements import Prepared, bound_insert
+from ...store.run_queries import find_own_run
 from ...store.run_row import UNREADABLE, RunRow, dump_values, load_values
-from ...store.run_store import find_own_run
 from ...store.tables import requests
 from ...store.tenant_view import TenantView
 from .api_errors import ApiError, not_found

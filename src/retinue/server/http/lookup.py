@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from fastapi import Depends, Query, Request
 from sqlalchemy import ColumnElement, Connection, Table
 
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import Kept, Page, TenantView
 from .api_errors import not_found
 from .objects import Object, listed

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from ...core.events import Paused
 from ...runs import Followed
 from ...store.event_log import Entry, read_events
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of

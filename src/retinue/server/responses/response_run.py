@@ -10,9 +10,8 @@ from sqlalchemy import Connection
 from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
-from ...store.run_queries import thread_holder
+from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name, sampling_of
 from ..assistants.run_creation import NewRun, add_run

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from ...store.run_queries import active_team
+from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
-from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view

@@ -17,8 +17,7 @@ from ...runs.run_view import RunView, read_run, states_in
 from ...runs.submissions import pending_calls
 from ...runs.thread_messages import MessageDelta
 from ...store.event_log import Entry
-from ...store.run_figures import RunFigures, figures_of, search_runs
-from ...store.run_queries import RunFilter, page_runs
+from ...store.run_queries import RunFigures, RunFilter, figures_of, page_runs, search_runs
 from ...store.run_row import Kind, RunRow, Status
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name

@@ -21,8 +21,8 @@ from ...mcp.tool_pins import Offer
 from ...net.ssrf_guard import SsrfGuard
 from ...runs.leases import is_new
 from ...store.database import Database
+from ...store.prepared_statements import insert_once
 from ...store.run_row import RunRow
-from ...store.single_insert import insert_once
 from ...store.tables import registered_tools, run_tools
 from ...tools.endpoint import make_endpoint
 from ..tenant_shares import TenantShares
