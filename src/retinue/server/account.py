@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
+from ..limits.quotas import Standing, standings
 from ..store.audit_log import AuditFilter
 from ..store.quota_tables import audit_entries
-from ..store.quota_usage import Standing, standing
 from ..store.tenant_view import Kept, TenantView
 from ..store.usage_sums import NANOS
 from .context import ContextDep
@@ -39,7 +39,7 @@ async def list_quotas(context: ContextDep) -> Object:
     """List the limits of the tenant's quota, and what is used of each. Without a quota the list is empty."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        return {"object": "list", "data": [_make_quota(one) for one in standing(connection, scope.tenant)]}
+        return {"object": "list", "data": [_make_quota(one) for one in standings(connection, scope.tenant)]}
 
     return await context.read(work)
 

@@ -17,8 +17,9 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.quotas import KINDS
+from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from ..store.quotas import KINDS
 from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
@@ -30,8 +31,7 @@ from .http.api_errors import ApiError
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
-from .http.key_throttle import KeyThrottle
-from .http.rate_limit import RateLimit
+from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
 from .http.validation import first_error
 from .models import audio, embeddings, list as model_list
@@ -141,7 +141,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns, quotas=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, turns=server.runs.turns, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

@@ -49,7 +49,7 @@ async def answer_rpc(call: Call) -> Response:
         method, params = _checked(body)
         check_version(call)
         if method in ("SendMessage", "SendStreamingMessage"):
-            call.request.state.begin_run()
+            call.context.admission.begin_run()
         if method in _STREAMS:
             kind, work = _STREAMS[method]
             return event_stream(await work(call, parsed(kind, params), framed_in_rpc(request_id)))

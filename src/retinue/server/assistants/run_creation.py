@@ -22,9 +22,8 @@ from ..agents.overrides import check_functions, functions_in
 from ..context import Options, Server
 from ..http.api_errors import ApiError
 from ..http.ids import new_id
+from ..http.limits import check_run, too_many
 from ..http.lookup import find_row
-from ..http.quota_limits import check_quota
-from ..http.usage_limits import too_many
 from ..models.list import no_agent
 from ..run_acts import cancel_for
 from .messages import add_messages
@@ -122,10 +121,10 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
 
 def check_room(connection: Connection, scope: TenantView) -> None:
     """Raise `ApiError` (429) if the tenant's quota or the API key's tokens are used up, or its queue is full. Every
-    transaction that inserts a run calls it, whatever the request: `RateLimit` only refuses most of them earlier."""
+    transaction that inserts a run calls it, whatever the request: `Limits` only refuses most of them earlier."""
     if scope.check_begin is not None:
         scope.check_begin()
-    check_quota(connection, scope)
+    check_run(connection, scope)
     if scope.room is not None:
         lock_until_end(connection, COUNTING)
         if count_of_key(connection, scope.key_id) >= scope.room:

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..._internal.concurrency import supervise
 from ...errors import StoreUnavailable
+from ...limits.rate import KeyThrottle
 from ...store.api_keys import Key, Keys
 from .api_errors import ApiError
-from .key_throttle import HELD, KeyThrottle
 from .request_context import answer_of
 from .scopes import allowed, missing, needed
 from .sse import frame
@@ -25,6 +25,7 @@ OPEN = ("/health", "/ready")
 PAGES = ("/", "/docs", "/redoc", "/openapi.json", "/studio")  # they show nothing of any tenant
 STUDIO = "/studio/"
 _CARD = re.compile(r"(/a2a/.+)?/\.well-known/agent-card\.json")  # nor do these
+_HELD = 1.0  # seconds before a wrong key too many is answered
 _LOOKED_AT = 2.0  # seconds between checks of an open stream's key
 _MISSING = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
@@ -82,7 +83,7 @@ class Authentication:
         key = await self._keys.find(said)
         if key is None:
             if (seconds := self._wrong.count(address)) > 0:
-                await asyncio.sleep(HELD)  # otherwise immediate retries would cost more than all other requests
+                await asyncio.sleep(_HELD)  # otherwise immediate retries would cost more than all other requests
                 raise _too_many(seconds)
             raise _incorrect(said)
         return key

@@ -217,7 +217,7 @@ async def speak(
 async def _at_work(context: Context, where: str, code: str) -> AsyncIterator[None]:
     """Wait for a tenant's turn: recognizing and speaking take a core and memory. Raises `ApiError` for what fails."""
     shares = context.server.shares
-    async with shares.sounding.of(context.scope.tenant), shares.speech_processes:
+    async with shares.speech.of(context.scope.tenant):
         try:
             yield
         except ToolError as error:
