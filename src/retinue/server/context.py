@@ -101,11 +101,11 @@ class Context:
 
     server: Server
     scope: TenantView
-    state: dict[str, Any]
     admission: Admission
-    repeat: Repeat | None
-    own: frozenset[str]
-    size: float
+    repeat: Repeat | None = None
+    own: frozenset[str] = frozenset()
+    size: float = 0
+    state: dict[str, Any] = field(default_factory=dict)
 
     def begin_stream(self) -> None:
         """Call this before a stream is made. Raises `ApiError` (429) for one too many."""
@@ -157,7 +157,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     scope.trace = _trace_of(request)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     repeat = getattr(state, "repeat", None)
-    return Context(server, scope, request.scope["state"], state.admission, repeat, own, _size_of(request))
+    return Context(server, scope, state.admission, repeat, own, _size_of(request), request.scope["state"])
 
 
 def _trace_of(request: Request) -> dict[str, str]:

@@ -85,10 +85,8 @@ class Limits:
     def __init__(self, app: ASGIApp, limits: KeyLimits, turns: FairScheduler, watch: QuotaWatch) -> None:
         self._app = app
         self._watch = watch
-        self.limits = limits
-        self.turns = turns
-        self.beginning: Counter[str] = Counter()
-        """Runs about to be created, by key."""
+        self._limits = limits
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request. Opening a WebSocket counts as a read, and each request over it counts again."""
@@ -96,13 +94,13 @@ class Limits:
         if key is None:
             await self._app(scope, receive, send)
             return
-        self.limits.know(key)
-        admission, there = Admission(self, key.id), list[Standing]()
+        self._limits.know(key)
+        admission, there = Admission(self._limits, self._turns, key.id), list[Standing]()
 
         def see(head: Message) -> None:
             if is_stream(head):
                 admission.stream.hold()  # whatever the limit, since work done cannot be refused
-            MutableHeaders(scope=head).update(dict([*rate_headers(self.limits, key.id), *quota_headers(there)]))
+            MutableHeaders(scope=head).update(dict([*rate_headers(self._limits, key.id), *quota_headers(there)]))
 
         scope["state"].setdefault("heads", []).append(see)
         try:
@@ -119,9 +117,9 @@ class Limits:
         """Count a request, and return how its tenant stands. Opening a WebSocket counts as a read: each request over it
         counts again."""
         if scope["type"] == "websocket":
-            _check_request(self.limits, key.id, reads=True)
+            _check_request(self._limits, key.id, reads=True)
             return ()
-        _check_request(self.limits, key.id, reads=needed(scope["method"], scope["path"]) == "read")
+        _check_request(self._limits, key.id, reads=needed(scope["method"], scope["path"]) == "read")
         scope["state"]["admission"] = admission
         if scope["method"] == "POST" and _BEGINS.fullmatch(scope["path"]):
             admission.begin_run()
@@ -133,15 +131,16 @@ class Limits:
 class Admission:
     """What a request takes of its key's limits: an open stream, and the place of a run that it is about to create."""
 
-    def __init__(self, owner: Limits, key_id: str) -> None:
-        self._owner = owner
+    def __init__(self, limits: KeyLimits, turns: FairScheduler, key_id: str) -> None:
+        self._limits = limits
+        self._turns = turns
         self._key_id = key_id
-        self.stream = _Hold(owner.limits.streams, key_id)
-        self.run = _Hold(owner.beginning, key_id)
+        self.stream = _Hold(limits.streams, key_id)
+        self.run = _Hold(limits.beginning, key_id)
 
     def begin_stream(self) -> None:
         """Call this once it is known that a stream will be the answer. Raises `ApiError` for one too many."""
-        limits, key_id = self._owner.limits, self._key_id
+        limits, key_id = self._limits, self._key_id
         most = limits.of(key_id).streams
         if most is not None and not self.stream.held and limits.streams[key_id] >= most:
             raise too_many("open streams", most)
@@ -149,7 +148,7 @@ class Admission:
 
     def begin_run(self) -> None:
         """Call this before a run is created. Raises `ApiError` if there is no room for it."""
-        limits, turns, beginning, key_id = self._owner.limits, self._owner.turns, self._owner.beginning, self._key_id
+        limits, turns, beginning, key_id = self._limits, self._turns, self._limits.beginning, self._key_id
         check_tokens(limits, key_id)
         if turns.queued + beginning.total() >= _MOST_WAITING:
             raise limit_error(LimitReached("requests", _OVERLOADED, 5.0))
