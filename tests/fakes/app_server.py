@@ -22,7 +22,7 @@ from retinue.limits.rate import KeyLimits
 from retinue.server.agents.deployment import Deployment
 from retinue.server.app import create_app
 from retinue.server.context import Options
-from retinue.server.http.listening_socket import listen
+from retinue.server.http.connections import listen
 from retinue.server.process import Serving as How, assembled, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database

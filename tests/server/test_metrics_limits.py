@@ -21,7 +21,7 @@ from sqlalchemy import Connection, insert, join, literal, null, select, true
 from fakes.app_server import Serving, with_run
 from fakes.until import until
 from retinue.limits.quotas import Limit, set_limits
-from retinue.server.http.listening_socket import listen
+from retinue.server.http.connections import listen
 from retinue.server.metrics import figure_watch, loop_watch, process_watch, quota_metrics, run_metrics
 from retinue.server.metrics.figure_watch import FRESH, PATIENCE, STALE, FigureWatch
 from retinue.server.metrics.loop_watch import EVERY, LoopWatch

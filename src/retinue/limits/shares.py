@@ -18,6 +18,7 @@ LARGE = 100_000  # bytes that take a while to be written
 _REST = 3.0  # times as long as work took, before the next of the same tenant, but no more than
 _LONGEST = 1.0  # seconds: it may have waited for something
 _UNLIMITED = 2**31
+_REMEMBERED = 10_000  # tenants whose last turns are known
 
 
 class Shares:
@@ -31,7 +32,7 @@ class Shares:
         self._total = total
         self._spare = spare
         self._held: Counter[str] = Counter()
-        self._last: dict[str, int] = {}  # each tenant's last turn, while it holds or awaits something
+        self._last: dict[str, int] = {}  # each tenant's last turn
         self._turn = 0
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}  # by tenant, the one that came first first
 
@@ -41,10 +42,8 @@ class Shares:
 
     def choose(self, tenants: Iterable[str]) -> list[str]:
         """Return those of `tenants` that may begin one more now, the next one first."""
-        wanted = list(tenants)
         free, chosen = self._total - self._held.total(), list[str]()
-        self._last = {one: turn for one, turn in self._last.items() if one in wanted or self._held[one]}
-        for tenant in sorted(wanted, key=lambda one: (self._held[one], self._last.get(one, 0))):
+        for tenant in sorted(tenants, key=lambda one: (self._held[one], self._last.get(one, 0))):
             held = self._held[tenant]
             if held < self._each and free - len(chosen) > (self._spare if held else 0):
                 chosen.append(tenant)
@@ -54,6 +53,8 @@ class Shares:
         """Take a share for a tenant that was chosen."""
         self._turn += 1
         self._held[tenant] += 1
+        if len(self._last) >= _REMEMBERED:
+            self._last.clear()
         self._last[tenant] = self._turn
 
     def release(self, tenant: str) -> None:

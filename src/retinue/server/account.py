@@ -13,10 +13,9 @@ from ..store.quota_tables import audit_entries
 from ..store.tenant_view import Kept, TenantView
 from ..store.usage_sums import NANOS
 from .context import ContextDep
-from .http.lookup import Wanted, list_rows
-from .http.objects import Object
+from .http.authentication import sees_prompts
+from .http.objects import Object, Wanted, list_rows
 from .http.request_body import JsonRoute
-from .http.scopes import sees_prompts
 
 router = APIRouter(route_class=JsonRoute)
 

@@ -27,13 +27,12 @@ from .chat import routes as chat, stored_completions as chat_stored, text_comple
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, vector_store_files, vector_stores
-from .http.api_errors import ApiError
+from .http.api_errors import ApiError, answer_of, first_error
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
 from .http.limits import Limits
-from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .http.validation import first_error
+from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
 from .runs import (

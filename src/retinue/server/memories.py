@@ -35,9 +35,7 @@ from ..store.usage_sums import bytes_used
 from .agents.deployment import Deployment
 from .context import ContextDep
 from .http.api_errors import ApiError, not_found
-from .http.ids import new_id
-from .http.lookup import Wanted, deletion_object, find_row, list_rows
-from .http.objects import Object
+from .http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 
 logger = logging.getLogger(__name__)
 _LONGEST = 2_000  # tokens of a question or an answer that are remembered

@@ -38,8 +38,7 @@ from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.vector_search import VectorSearch
-from .http.idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
-from .http.listening_socket import BACKLOG, listen, url_of
+from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next

@@ -20,7 +20,7 @@ from ..store.run_queries import find_run
 from ..store.run_row import RunRow
 from .context import Server
 from .http.api_errors import ApiError, run_failed_error
-from .http.client_disconnect import wait_for_disconnect
+from .http.sse import wait_for_disconnect
 
 
 class Projection(Protocol):

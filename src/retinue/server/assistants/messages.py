@@ -14,9 +14,7 @@ from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.ids import new_id
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object, message_object
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, message_object, new_id
 from ..http.request_body import JsonRoute
 from .schemas import MessageCreate, MessageUpdate
 from .tool_resources import attach_to_thread, bring_files, check_images

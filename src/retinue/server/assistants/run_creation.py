@@ -21,9 +21,8 @@ from ..agents.deployment import Deployment
 from ..agents.overrides import check_functions, functions_in
 from ..context import Options, Server
 from ..http.api_errors import ApiError
-from ..http.ids import new_id
 from ..http.limits import check_run, too_many
-from ..http.lookup import find_row
+from ..http.objects import find_row, new_id
 from ..models.list import no_agent
 from ..run_acts import cancel_for
 from .messages import add_messages

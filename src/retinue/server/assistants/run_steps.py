@@ -13,8 +13,7 @@ from ...store.tenant_view import TenantView
 from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
 from ..http.api_errors import not_found
-from ..http.lookup import Include, Wanted, list_objects
-from ..http.objects import Object
+from ..http.objects import Include, Object, Wanted, list_objects
 from ..http.request_body import JsonRoute
 from .hosted_steps import included, step_view
 from .runs import run_of

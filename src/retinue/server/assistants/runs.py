@@ -17,8 +17,7 @@ from ...store.tenant_view import TenantView
 from ..content.tool_outputs import parse_submission
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.lookup import Include, Wanted, find_row, own_run
-from ..http.objects import Object, listed, run_object, thread_object
+from ..http.objects import Include, Object, Wanted, find_row, listed, own_run, run_object, thread_object
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..run_acts import cancel_for, resume_run

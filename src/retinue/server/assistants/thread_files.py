@@ -15,7 +15,7 @@ from ...store.tenant_view import TenantView
 from ..content.file_intake import Place, check_kind
 from ..content.file_parts import files_in
 from ..context import Context
-from ..http.lookup import find_row
+from ..http.objects import find_row
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_images
 

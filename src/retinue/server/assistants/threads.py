@@ -14,9 +14,7 @@ from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.ids import new_id
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object, thread_object
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id, thread_object
 from ..http.request_body import JsonRoute
 from .messages import add_messages
 from .schemas import ThreadCreate, ThreadUpdate

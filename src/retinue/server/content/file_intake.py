@@ -25,9 +25,8 @@ from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ..context import Context
 from ..files.routes import file_of
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, invalid_value, missing_parameter
 from ..http.limits import check_images
-from ..http.validation import invalid_value, missing_parameter
 from .file_parts import FileSource, Shown, files_in
 
 _AT_ONCE = 4

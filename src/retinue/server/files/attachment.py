@@ -12,12 +12,9 @@ from ...documents.document_store import check_installed
 from ...errors import UsageError
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
+from ..http.api_errors import ApiError, invalid_value
 from ..http.limits import check_store, check_store_files
-from ..http.lookup import find_row
-from ..http.objects import Object
-from ..http.validation import invalid_value
+from ..http.objects import Object, find_row, new_id
 from .routes import no_file
 from .schemas import Chunking, FileWish, StaticChunking, StoreCreate
 

@@ -15,12 +15,9 @@ from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ...store.usage_sums import count_bytes
 from ..context import ContextDep
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
+from ..http.api_errors import ApiError, invalid_value, missing_parameter
 from ..http.limits import check_file
-from ..http.lookup import list_rows
-from ..http.objects import Object
-from ..http.validation import invalid_value, missing_parameter
+from ..http.objects import Object, list_rows, new_id
 
 router = APIRouter()
 Purpose = Literal[

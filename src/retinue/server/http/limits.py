@@ -22,10 +22,8 @@ from ...runs import FairScheduler
 from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS
-from .api_errors import ApiError
-from .authentication import is_stream
-from .request_context import answer_of
-from .scopes import needed
+from .api_errors import ApiError, answer_of
+from .authentication import is_stream, needed
 
 P = ParamSpec("P")
 T = TypeVar("T")

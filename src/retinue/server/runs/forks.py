@@ -23,12 +23,11 @@ from ...store.usage_sums import texts_kept
 from ..assistants.run_creation import check_room
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
+from ..http.authentication import allowed
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
 from ..http.limits import check_texts
-from ..http.lookup import own_run
-from ..http.objects import Object
+from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
-from ..http.scopes import allowed
 from ..run_session import RunSession
 from .list import check_shown, run_detail, summary_object
 from .replays import replay_log, spec_of
