@@ -43,7 +43,7 @@ from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
 from .memories import ServedMemory
-from .metrics.metrics_port import MetricsPort, watched
+from .metrics.process_watch import MetricsPort, watched
 from .responses.response_lookup import concluding
 from .tools.hosted import Hosted
 

@@ -13,7 +13,7 @@ from .agents.deployment import Deployment
 from .background import background, dispatch_by_temporal, stop_on_signals
 from .context import Server
 from .log_output import set_up, workers_logged
-from .metrics.metrics_port import watched
+from .metrics.process_watch import watched
 from .process import Serving, assembled
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...runs.run_metrics import SECONDS
 from ..http.authentication import is_stream
 from ..http.request_context import without_slash
-from .run_metrics import SECONDS
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _API = "/v1"
