@@ -38,7 +38,7 @@ from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.vector_search import VectorSearch
-from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
+from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
@@ -199,10 +199,11 @@ async def until(
     ready: Callable[[str], None],
 ) -> None:
     """Serve `app` with its background tasks until `stop` is set."""
+    connections = Connections(how.connections, how.header_seconds)
     http = _Http(
         uvicorn.Config(
-            app,
-            http=connections(how.connections, how.header_seconds),
+            connections.watch(app),
+            http=connections.protocol,  # type: ignore[arg-type]  # or what makes one
             **SOCKETS,
             lifespan="off",
             log_config=None,
