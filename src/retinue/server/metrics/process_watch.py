@@ -25,7 +25,7 @@ from ..context import Server
 from ..http.connections import listen, url_of
 from .metrics_server import MetricsServer, Page
 from .process_metrics import FigureWatch, QuotaCollector, StateMetrics, add_process, add_transactions, quota_figures
-from .request_metrics import MeasuredRequests, RequestMetrics
+from .request_metrics import RequestMetrics
 
 DEAD = 60.0  # seconds after which an event loop that is busy with one thing counts as dead
 BUSY = 10.0  # seconds after which it takes no runs
@@ -118,7 +118,7 @@ class ProcessWatch:
         quotas = FigureWatch(server.database, quota_figures)
         registry.register(QuotaCollector(lambda: quotas.figures() or ()))
         if app is not None:
-            app.add_middleware(MeasuredRequests, metrics=RequestMetrics(registry))
+            app.add_middleware(RequestMetrics(registry).measure)
 
     def begins(self, stopping: Callable[[], bool]) -> None:
         """Take note that the process is ready until it is `stopping`."""
