@@ -58,8 +58,6 @@ class KeyLimits:
         self._buckets: dict[tuple[str, Kind], Bucket] = {}
         self.streams: Counter[str] = Counter()
         """Open streams by key."""
-        self.beginning: Counter[str] = Counter()
-        """Runs that requests are about to create, by key."""
 
     def know(self, key: Key) -> None:
         """Register a key's own limits."""

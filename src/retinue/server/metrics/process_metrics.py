@@ -24,7 +24,6 @@ from ...runs.run_metrics import SECONDS
 from ...store.clock import CLOCK
 from ...store.database import Database
 from ...store.run_queries import QueueFigures
-from ...store.usage_sums import NANOS
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -179,9 +178,9 @@ def quota_figures(connection: Connection) -> list[QuotaFigure]:
     for tenant, limits in own[:MOST_TENANTS]:
         for one in standings_of(connection, tenant, limits, CLOCK.now()):
             if one.limit.most is not None:
-                unit = NANOS if one.limit.what == "cost" else 1
                 name = f"{one.limit.what}_{one.limit.period}".rstrip("_")
-                found.append(QuotaFigure(tenant, name, one.used / unit, one.limit.most / unit))
+                used, most = one.limit.amount(one.used), one.limit.amount(one.limit.most)
+                found.append(QuotaFigure(tenant, name, used or 0.0, most or 0.0))
     return found
 
 
