@@ -63,6 +63,11 @@ _MISSING = (
 )
 
 
+def is_open(method: str, path: str) -> bool:
+    """Whether a request needs no key."""
+    return path in _OPEN or (method == "GET" and _PAGES.fullmatch(path) is not None)
+
+
 def needed(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
     `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
@@ -114,8 +119,7 @@ class Authentication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         method, path = scope.get("method", "POST"), scope.get("path", "")  # a WebSocket counts as POST
-        is_open = path in _OPEN or (method == "GET" and _PAGES.fullmatch(path) is not None)
-        if scope["type"] == "lifespan" or is_open:
+        if scope["type"] == "lifespan" or is_open(method, path):
             await self._app(scope, receive, send)
             return
         try:
