@@ -81,7 +81,7 @@ def _throughput(told: Told) -> tuple[str, int]:
         rows += f"| {name} | {steps} | {speed} | {own} |\n"
     cores, busy = os.cpu_count(), os.getloadavg()[0]
     return (
-        f"{rows}\nOn {cores} cores that all of this shares with the clients and the model (load {busy:.0f}). Temporal's "
+        f"{rows}\nOn {cores} cores that all of this shares with clients and model (load {busy:.0f}). Temporal's "
         f"share is that of its development server, which also works while nothing happens; it is paid once a run.\n",
         0,
     )
