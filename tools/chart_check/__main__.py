@@ -34,7 +34,10 @@ _WRONG = (
     ("database.url=", "database.url: say where PostgreSQL is"),
     ("database.url=postgresql://me:secret@db/retinue?sslmode=require", "database.url: leave the password out"),
     ("database.url=postgresql://me@db/retinue", "database.url: say how TLS is used"),
-    ("database.url=postgresql://me@db/retinue?sslmode=verify-full", "database.url: sslmode=verify-… needs certificates"),
+    (
+        "database.url=postgresql://me@db/retinue?sslmode=verify-full",
+        "database.url: sslmode=verify-… needs certificates",
+    ),
     ("agents.files=null", "agents.files: give the text of the file of agents"),
     ("agents.existingConfigMap=mine", "agents: give either files or existingConfigMap"),
     ("agents.main=other.yml", 'agents.main: "other.yml" is not among agents.files, which has agents.yml'),
