@@ -14,6 +14,7 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import check_functions, functions_in
+from ..content.threads import with_stores
 from ..context import ContextDep
 from ..http.api_errors import ApiError
 from ..http.ids import new_id
@@ -23,7 +24,6 @@ from ..http.request_body import JsonRoute
 from ..http.validation import first_error
 from ..models.list import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
-from .tool_resources import with_stores
 
 router = APIRouter(route_class=JsonRoute)
 _EMPTY: Object = {

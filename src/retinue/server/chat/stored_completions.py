@@ -19,8 +19,8 @@ from ..http.api_errors import ApiError, not_found
 from ..http.lookup import Rising, WantedMetadata, list_objects
 from ..http.objects import Object, listed
 from ..http.request_body import JsonRoute
+from .projection import completion, completion_id
 from .schemas import ChatUpdate
-from .views import completion, completion_id
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
 

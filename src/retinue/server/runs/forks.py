@@ -20,7 +20,6 @@ from ...store.audit_log import record
 from ...store.run_row import RunRow
 from ...store.storage_use import texts_kept
 from ...store.tenant_view import TenantView
-from ..assistants.run_creation import check_room
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
@@ -29,7 +28,7 @@ from ..http.objects import Object
 from ..http.quota_limits import check_texts
 from ..http.request_body import JsonRoute
 from ..http.scopes import allowed
-from ..run_session import RunSession
+from ..run_session import RunSession, check_room
 from .list import check_shown, run_detail, summary_object
 from .replays import replay_log, spec_of
 
