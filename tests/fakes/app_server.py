@@ -18,15 +18,15 @@ from sqlalchemy import insert
 from fakes.kept_runs import new_run
 from fakes.pace import hurried
 from retinue import Agent, PromptModel
+from retinue.server.agents.deployment import Deployment
 from retinue.server.app import create_app
 from retinue.server.context import Options
-from retinue.server.deployment import Deployment
-from retinue.server.listening_socket import listen
-from retinue.server.middleware.usage_limits import UsageLimits
+from retinue.server.http.listening_socket import listen
+from retinue.server.http.usage_limits import UsageLimits
 from retinue.server.process import Serving as How, assembled, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events
 
 from .until import until_async

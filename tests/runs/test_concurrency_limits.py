@@ -21,7 +21,7 @@ from retinue.runs.concurrency_limits import ConcurrencyLimits
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.store.database import Database
 from retinue.store.processes import enter
-from retinue.store.run_counts import Driven, Waiting, runs_that_wait
+from retinue.store.run_queries import Driven, Waiting, runs_that_wait
 
 pytestmark = pytest.mark.anyio
 

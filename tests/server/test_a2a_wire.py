@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from fakes.app_server import KEY, Answer, Serving, answering
 from fakes.tenants import Customer
 from retinue import Agent, PromptModel
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.server.http.usage_limits import Bounds, UsageLimits
 from retinue.store.api_keys import create_key
 
 VERSION = {"A2A-Version": "1.0"}

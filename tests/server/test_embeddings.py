@@ -16,8 +16,8 @@ import pytest
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
-from retinue.server.fair_batches import FairBatches
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.server.http.usage_limits import Bounds, UsageLimits
+from retinue.server.indexing.fair_batches import FairBatches
 from retinue.store.api_keys import create_key
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]

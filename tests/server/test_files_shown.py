@@ -23,8 +23,8 @@ from fakes.pictures import data_url, gif, png, png_head
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.core.values import File
+from retinue.server.content.file_intake import FileLoader
 from retinue.server.context import Options
-from retinue.server.file_intake import FileLoader
 from retinue.server.tenant_shares import TenantShares
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database

@@ -30,7 +30,7 @@ from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
 from retinue.server import maintenance
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits, duration
+from retinue.server.http.usage_limits import Bounds, UsageLimits, duration
 from retinue.store.api_keys import create_key, hash_key, key_id_of
 
 ID = key_id_of(hash_key(KEY))

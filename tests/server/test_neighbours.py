@@ -20,7 +20,7 @@ from fakes.tenants import Customer
 from fakes.until import until
 from retinue import Agent, PromptModel, Tool
 from retinue.server.context import Options
-from retinue.server.round_robin import RoundRobin
+from retinue.server.indexing.round_robin import RoundRobin
 from retinue.server.tenant_shares import Shares
 from retinue.store.tenant_view import Quota
 

@@ -18,8 +18,8 @@ from fakes.loopback import Loopback
 from fakes.openai_server import Answer as Said, OpenAIServer
 from fakes.until import until
 from retinue import Agent, PromptModel
+from retinue.server.agents.deployment import Deployment
 from retinue.server.context import Options
-from retinue.server.deployment import Deployment
 from retinue.store.api_keys import create_key
 from retinue.tools import calculator
 

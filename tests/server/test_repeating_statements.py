@@ -26,10 +26,8 @@ from retinue.server.context import Options
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.processes import dead_processes
-from retinue.store.queue_figures import queue_figures
-from retinue.store.run_queries import marks_of, runs_to_drive
+from retinue.store.run_queries import COLUMNS, marks_of, queue_figures, runs_to_drive
 from retinue.store.run_row import column_values
-from retinue.store.run_store import COLUMNS
 from retinue.store.tables import (
     events,
     files,

@@ -24,7 +24,7 @@ from fakes.sdk import MARKS
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.models import Retries
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.server.http.usage_limits import Bounds, UsageLimits
 from retinue.store.api_keys import create_key, hash_key, key_id_of, revoke_key
 from retinue.store.tables import runs
 

@@ -13,8 +13,7 @@ import pytest
 from fakes.app_server import Answer, Serving
 from fakes.looking import PROMPT, Windows, boss, completion, events_of, looking, rested, seeing_key
 from fakes.tenants import Customer
-from retinue.store.run_queries import runs_to_drive
-from retinue.store.run_store import find_run
+from retinue.store.run_queries import find_run, runs_to_drive
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from fakes.openai_server import OpenAIServer, failure
 from fakes.tenants import WEATHER, Customer, agents
 from fakes.until import until
 from retinue import Agent, Budget, PromptModel, tool
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.server.http.usage_limits import Bounds, UsageLimits
 from retinue.store.event_log import read_events
 
 PROMPT = "The secret of the house is nine."

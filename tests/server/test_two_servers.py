@@ -18,7 +18,7 @@ from fakes.kept_runs import calling
 from fakes.postgres import Postgres
 from fakes.until import until
 from retinue import Agent, tool
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.server.http.usage_limits import Bounds, UsageLimits
 from retinue.store.tables import events, runs, threads, vector_store_files
 
 pytestmark = pytest.mark.filterwarnings(  # FastAPI silences it, but for one thread at a time

@@ -157,7 +157,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a repeated request is carried out twice",
-        "server/middleware/idempotency.py",
+        "server/http/idempotency.py",
         "if number < len(done):",
         "if number + 1 < len(done):",
         ("server/test_idempotency.py",),
@@ -262,7 +262,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a key sees prompts though no scope of it says so",
-        "server/middleware/scopes.py",
+        "server/http/scopes.py",
         'return scopes is not None and "prompts" in scopes',
         'return scopes is None or "prompts" in scopes',
         ("server/test_run_events.py", "server/test_scopes.py"),

@@ -15,13 +15,13 @@ from retinue.server.assistants import runs as routes
 from retinue.server.assistants.run_creation import start_run
 from retinue.server.assistants.schemas import RunCreate, SubmitToolOutputs
 from retinue.server.context import Context
-from retinue.server.middleware.idempotency import Repeat
+from retinue.server.http.api_errors import ApiError
+from retinue.server.http.idempotency import Repeat
+from retinue.server.http.objects import call_id
 from retinue.server.run_session import RunSession
-from retinue.server.wire.api_errors import ApiError
-from retinue.server.wire.objects import call_id
 from retinue.store.event_log import Entry
+from retinue.store.run_queries import find_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run
 
 from .orders import Ledger
 from .server import Gone, Handler, SimulatedServer

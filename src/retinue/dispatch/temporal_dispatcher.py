@@ -17,7 +17,7 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import RPCError
 
 from ..errors import UsageError
-from ..store.run_counts import TIERS, USUAL
+from ..store.run_queries import TIERS, USUAL
 from ..store.run_row import RunRow
 from .drive_workflow import LOOK, RunWorkflow
 

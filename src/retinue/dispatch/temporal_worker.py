@@ -16,9 +16,8 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 from ..errors import StoreUnavailable, UsageError
 from ..runs import Recovery, Runs
 from ..runs.leases import standing
-from ..store.run_queries import DRIVEN
+from ..store.run_queries import DRIVEN, find_run
 from ..store.run_row import BY_MEMBERS, RunRow
-from ..store.run_store import find_run
 from .drive_workflow import DRIVE, RunWorkflow
 from .temporal_dispatcher import TemporalDispatcher
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from ..store.advisory_lock import CLAIMING, lock_until_end
-from ..store.run_counts import TIERS, USUAL, Driven, Waiting, driven_runs, runs_that_wait
+from ..store.run_queries import TIERS, USUAL, Driven, Waiting, driven_runs, runs_that_wait
 from ..store.run_row import RunRow
 
 Bucket = tuple[str, str]  # what a limit counts: "tenant", "agent" or "model", and its name

@@ -20,9 +20,8 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
 from ..store.quota_usage import QuotaWatch
-from ..store.run_queries import runs_to_interrupt
+from ..store.run_queries import find_run, runs_to_interrupt
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits

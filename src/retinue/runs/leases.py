@@ -11,9 +11,8 @@ from sqlalchemy import Connection
 from ..store.clock import CLOCK
 from ..store.event_log import last_milestone
 from ..store.processes import is_alive
-from ..store.run_queries import DRIVEN, runs_to_drive
+from ..store.run_queries import DRIVEN, find_run, runs_to_drive, update_run
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
-from ..store.run_store import find_run, update_run
 from ..store.snapshots import SnapshotWriter
 from .concurrency_limits import ConcurrencyLimits
 

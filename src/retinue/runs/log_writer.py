@@ -14,8 +14,8 @@ from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, append_entries
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .event_size import chars_of
 from .failpoints import failpoint

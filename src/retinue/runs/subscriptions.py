@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 
 from ..store.database import Database
 from ..store.event_log import Entry, read_page
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .notifier import Notifier
 
 Followed: TypeAlias = Entry | RunRow

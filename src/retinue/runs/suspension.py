@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from ..errors import UsageError
 from ..store.clock import CLOCK
 from ..store.event_log import Fenced
+from ..store.run_queries import find_run, update_run
 from ..store.run_row import REGARDLESS, RunError, RunRow, RunValues
-from ..store.run_store import find_run, update_run
 
 AGENT_CHANGED = "agent_changed"  # the `cause` of a suspended run's error
 

@@ -19,41 +19,33 @@ from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
 from ..store.quotas import KINDS
-from . import (
-    audio,
-    audit_list,
-    embeddings,
-    health,
-    key_info,
-    memory_list,
-    model_list,
-    pages,
-    quota_list,
-    run_actions,
-    run_events,
-    run_exports,
-    run_forks,
-    run_replays,
-    studio_page,
-    tenant_runs,
-    tool_list,
-)
+from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, vector_store_files, vector_stores
-from .middleware.authentication import Authentication
-from .middleware.idempotency import REPLAYED, Idempotency
-from .middleware.key_throttle import KeyThrottle
-from .middleware.rate_limit import RateLimit
-from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
+from .http.api_errors import ApiError
+from .http.authentication import Authentication
+from .http.common_schemas import Refused
+from .http.idempotency import REPLAYED, Idempotency
+from .http.key_throttle import KeyThrottle
+from .http.rate_limit import RateLimit
+from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
+from .http.validation import first_error
+from .models import audio, embeddings, list as model_list
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
-from .studio import evaluations as studio_evals, served_agents as studio_agents
-from .wire.api_errors import ApiError
-from .wire.common_schemas import Refused
-from .wire.validation import first_error
+from .runs import (
+    actions as run_actions,
+    events as run_events,
+    exports as run_exports,
+    forks as run_forks,
+    list as tenant_runs,
+    replays as run_replays,
+)
+from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
+from .tools import list as tool_list
 
 # Routes are matched in order, so the most requested come first. Those of runs precede those of threads, because POST
 # /threads/runs would match as a thread.
@@ -82,13 +74,11 @@ ROUTERS = (
     model_list.router,
     embeddings.router,
     audio.router,
-    memory_list.router,
+    memories.router,
     tool_list.router,
     studio_agents.router,
     studio_evals.router,
-    key_info.router,
-    quota_list.router,
-    audit_list.router,
+    account.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check

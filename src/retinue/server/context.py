@@ -17,18 +17,18 @@ from ..errors import StoreUnavailable
 from ..runs import Runs
 from ..store.audit_author import Author
 from ..store.database import Database
-from ..store.run_counts import TIERS
+from ..store.run_queries import TIERS
 from ..store.run_row import RunRow
 from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
 from ..telemetry.activation import find_recorder
-from .call_circles import ServerId, incoming_call
-from .deployment import Deployment
-from .fair_batches import FairBatches
-from .indexer import Indexer
-from .middleware.idempotency import Repeat
-from .middleware.quota_limits import check_texts
-from .middleware.usage_limits import UsageLimits, room
+from .agents.call_circles import ServerId, incoming_call
+from .agents.deployment import Deployment
+from .http.idempotency import Repeat
+from .http.quota_limits import check_texts
+from .http.usage_limits import UsageLimits, room
+from .indexing.fair_batches import FairBatches
+from .indexing.indexer import Indexer
 from .tenant_shares import LARGE, TenantShares
 
 T = TypeVar("T")

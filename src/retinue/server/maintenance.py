@@ -24,21 +24,22 @@ from ..store.run_files import delete_unused_files
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
+    delete_silent,
+    find_run,
     left_callers,
     next_waiting_run,
     runs_past_expiry,
     shift_expiry,
+    silent_threads,
     threads_waited_for,
 )
 from ..store.run_row import UNREADABLE, RunRow
-from ..store.run_store import find_run
-from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
-from .index_queue import expire
-from .middleware.idempotency import sweep
-from .wire.api_errors import ApiError
+from .http.api_errors import ApiError
+from .http.idempotency import sweep
+from .indexing.queue import expire
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -29,24 +29,24 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
-from .agent_versions import AgentVersions, names_at
+from .agents.agent_versions import AgentVersions, names_at
+from .agents.call_circles import ServerId
+from .agents.deployment import Deployment
 from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
-from .call_circles import ServerId
 from .context import Options, Server
-from .deployment import Deployment
 from .files.vector_search import VectorSearch
-from .hosted_tools import Hosted
-from .idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
-from .indexer import Indexer, index_folder
-from .listening_socket import BACKLOG, listen, url_of
+from .http.idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
+from .http.listening_socket import BACKLOG, listen, url_of
+from .http.usage_limits import Bounds, UsageLimits
+from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
+from .memories import ServedMemory
 from .metrics.metrics_port import MetricsPort, watched
-from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
-from .served_memory import ServedMemory
 from .tenant_shares import TenantShares
+from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
     from .metrics.process_watch import ProcessWatch

@@ -9,7 +9,7 @@ from ..runs.submissions import FurtherRequest, submit_decisions
 from ..store.audit_author import Author
 from ..store.audit_log import Action, record
 from ..store.run_row import RunRow
-from .tool_outputs import ParsedOutputs
+from .content.tool_outputs import ParsedOutputs
 
 _ACTIONS: dict[str, Action] = {
     "approve": "call.approve",

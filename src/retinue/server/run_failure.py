@@ -10,10 +10,10 @@ from ..core.tools.tool import Tool
 from ..errors import DataError
 from ..store.event_log import Entry, read_events
 from ..store.run_row import RunRow
+from .agents.overrides import tools_of
 from .context import Server
-from .hosted_tools import HOSTED
-from .overrides import tools_of
-from .wire.api_errors import ApiError, run_failed_error
+from .http.api_errors import ApiError, run_failed_error
+from .tools.hosted import HOSTED
 
 FAILED = ("failed", "cancelled", "expired")
 

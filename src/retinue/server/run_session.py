@@ -16,11 +16,11 @@ from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import Followed
 from ..runs.cancellation import cancel_run
 from ..runs.member_paths import decided_members
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .context import Server
-from .wire.api_errors import ApiError, run_failed_error
-from .wire.client_disconnect import wait_for_disconnect
+from .http.api_errors import ApiError, run_failed_error
+from .http.client_disconnect import wait_for_disconnect
 
 
 class Projection(Protocol):

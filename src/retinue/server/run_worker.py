@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ..store.api_keys import all_keys
 from ..store.database import Database
+from .agents.deployment import Deployment
 from .background import background, dispatch_by_temporal, stop_on_signals
 from .context import Server
-from .deployment import Deployment
+from .http.usage_limits import UsageLimits
 from .log_output import set_up, workers_logged
 from .metrics.metrics_port import watched
-from .middleware.usage_limits import UsageLimits
 from .process import Serving, assembled
 
 if TYPE_CHECKING:

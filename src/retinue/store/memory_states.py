@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from .clock import CLOCK
+from .prepared_statements import insert_once
 from .run_row import RunRow
-from .single_insert import insert_once
 from .storage_use import count_bytes, delete_counted
 from .tables import memories
 

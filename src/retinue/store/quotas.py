@@ -7,9 +7,8 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select
 
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, insert_once
 from .quota_tables import quotas
-from .single_insert import insert_once
 
 What = Literal["runs", "tokens", "cost", "bytes"]
 Period = Literal["day", "month", ""]

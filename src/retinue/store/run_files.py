@@ -12,7 +12,7 @@ from sqlalchemy import Connection, exists, select
 
 from ..core.values import File
 from .clock import CLOCK
-from .single_insert import insert_once
+from .prepared_statements import insert_once
 from .storage_use import count_bytes, delete_counted
 from .tables import images, run_images
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select, update
 
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, insert_once
 from .quota_tables import storage_used
-from .single_insert import insert_once
 
 TEXTS = "texts"
 _TEXTS = Prepared(

@@ -16,10 +16,9 @@ from sqlalchemy import Connection, Integer, bindparam, func, select, update
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
 from .clock import CLOCK
-from .prepared_statements import Prepared
+from .prepared_statements import Prepared, insert_once
 from .quota_tables import usage_gaps, usage_sums
 from .run_row import RunRow
-from .single_insert import insert_once
 from .tables import runs
 
 DAY = 86_400

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from ... import __version__
 from ...agent import Agent
-from ..wire.objects import Object
+from ..http.objects import Object
 
 PROTOCOL = "1.0"
 INPUT_MODES = ("text/plain", "application/json")

@@ -10,11 +10,11 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from ...errors import StoreConflict, StoreUnavailable
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import json_in
-from ..wire.sse import event_stream
-from ..wire.validation import parameter_path
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.request_body import json_in
+from ..http.sse import event_stream
+from ..http.validation import parameter_path
 from . import operations
 from .a2a_errors import A2AError, a2a_error
 from .operations import Call

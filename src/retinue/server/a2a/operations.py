@@ -16,9 +16,9 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import Page, TenantView
 from ..assistants.threads import find_thread
 from ..context import Context
+from ..http.objects import Object
 from ..run_acts import cancel_for
 from ..run_session import RunSession
-from ..wire.objects import Object
 from .a2a_errors import A2AError
 from .agent_card import agent_card
 from .schemas import ListTasks, Nothing, SendMessage, TaskQuery

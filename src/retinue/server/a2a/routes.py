@@ -10,9 +10,9 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from ..context import Context, ContextDep
-from ..wire.objects import Object
-from ..wire.request_body import json_in
-from ..wire.sse import event_stream
+from ..http.objects import Object
+from ..http.request_body import json_in
+from ..http.sse import event_stream
 from . import operations
 from .a2a_errors import A2AError, a2a_error
 from .agent_card import WELL_KNOWN, agent_card

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from ..wire.common_schemas import MAX_NUMBER
+from ..http.common_schemas import MAX_NUMBER
 
 Id = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
 TaskState = Literal[

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from ...runs.submissions import FurtherRequest
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
 from ..assistants.schemas import MessageCreate
 from ..assistants.threads import find_or_add_thread
+from ..content.tool_outputs import parse_submission
 from ..context import Options
+from ..http.api_errors import ApiError
 from ..run_acts import resume_run
-from ..tool_outputs import parse_submission
-from ..wire.api_errors import ApiError
 from .a2a_errors import A2AError, Reason
 from .agent_card import INPUT_MODES, OUTPUT_MODES
 from .schemas import MAX_JSON, MAX_TEXT, Message, SendMessage

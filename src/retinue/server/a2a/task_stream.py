@@ -11,9 +11,9 @@ from ...runs.run_view import RunView
 from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.sse import frame
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.sse import frame
 from .a2a_errors import A2AError, a2a_error
 from .views import STATES, artifact, context_id, status_object, task_object
 

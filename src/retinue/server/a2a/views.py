@@ -11,7 +11,7 @@ from ...runs.run_view import RunView
 from ...runs.submissions import Pending, pending_calls
 from ...runs.thread_messages import derived_id, message_id
 from ...store.run_row import RunRow, Status
-from ..wire.objects import Object, call_id
+from ..http.objects import Object, call_id
 from .schemas import TaskState
 
 STATES: Mapping[Status, TaskState] = {

@@ -12,16 +12,16 @@ from sqlalchemy import Connection
 
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
+from ..agents.deployment import Deployment
+from ..agents.overrides import check_functions, functions_in
 from ..context import ContextDep
-from ..deployment import Deployment
-from ..model_list import named_or_only, no_agent
-from ..overrides import check_functions, functions_in
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
-from ..wire.objects import Object, assistant_object
-from ..wire.request_body import JsonRoute
-from ..wire.validation import first_error
+from ..http.api_errors import ApiError
+from ..http.ids import new_id
+from ..http.lookup import Wanted, deletion_object, find_row, list_rows
+from ..http.objects import Object, assistant_object
+from ..http.request_body import JsonRoute
+from ..http.validation import first_error
+from ..models.list import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 from .tool_resources import with_stores
 

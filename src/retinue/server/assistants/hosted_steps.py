@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...runs.citations import FILE_SEARCH, passages_in
-from ..wire.objects import Object
+from ..http.objects import Object
 
 CODE_INTERPRETER = "code_interpreter"
 _SERVER_TOOLS = "step_details.tool_calls[*].server_tools"  # an extension: OpenAI's assistants have no server-side tools

@@ -13,11 +13,11 @@ from ...store.run_queries import thread_holder
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
-from ..wire.api_errors import ApiError, not_found
-from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
-from ..wire.objects import Object, message_object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError, not_found
+from ..http.ids import new_id
+from ..http.lookup import Wanted, deletion_object, find_row, list_rows
+from ..http.objects import Object, message_object
+from ..http.request_body import JsonRoute
 from .schemas import MessageCreate, MessageUpdate
 from .tool_resources import attach_to_thread, bring_files, check_images
 

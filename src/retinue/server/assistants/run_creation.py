@@ -12,22 +12,21 @@ from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.run_conversation import put_beside
 from ...store.run_files import show_files
-from ...store.run_queries import count_of_key, thread_holder
+from ...store.run_queries import count_of_key, find_run, insert_run, thread_holder, update_run
 from ...store.run_row import Kind, RunRow
-from ...store.run_store import find_run, insert_run, update_run
 from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import count_run
+from ..agents.deployment import Deployment
+from ..agents.overrides import check_functions, functions_in
 from ..context import Options, Server
-from ..deployment import Deployment
-from ..middleware.quota_limits import check_quota
-from ..middleware.usage_limits import too_many
-from ..model_list import no_agent
-from ..overrides import check_functions, functions_in
+from ..http.api_errors import ApiError
+from ..http.ids import new_id
+from ..http.lookup import find_row
+from ..http.quota_limits import check_quota
+from ..http.usage_limits import too_many
+from ..models.list import no_agent
 from ..run_acts import cancel_for
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import find_row
 from .messages import add_messages
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_attachments, check_images

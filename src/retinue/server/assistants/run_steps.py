@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 from ...runs import Followed
 from ...runs.run_view import read_run
 from ...store.tenant_view import TenantView
+from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
-from ..overrides import tools_of
-from ..wire.api_errors import not_found
-from ..wire.lookup import Include, Wanted, list_objects
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import not_found
+from ..http.lookup import Include, Wanted, list_objects
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
 from .hosted_steps import included, step_view
 from .runs import run_of
 from .step_projection import StepProjection

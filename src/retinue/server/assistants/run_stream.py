@@ -7,11 +7,11 @@ from contextlib import aclosing
 
 from ...runs import Followed
 from ...store.run_row import RunRow
+from ..agents.overrides import tools_of
 from ..context import Server
-from ..overrides import tools_of
+from ..http.api_errors import ApiError, run_failed_error
+from ..http.sse import RETRY, frame
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError, run_failed_error
-from ..wire.sse import RETRY, frame
 from .step_projection import StepProjection, Told
 
 

@@ -10,20 +10,19 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ...runs.failpoints import failpoint
-from ...store.run_queries import RunFilter, page_runs
+from ...store.run_queries import RunFilter, page_runs, set_metadata
 from ...store.run_row import RunRow
-from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
+from ..content.tool_outputs import parse_submission
 from ..context import ContextDep
+from ..http.api_errors import ApiError, not_found
+from ..http.lookup import Include, Wanted, find_row, own_run
+from ..http.objects import Object, listed, run_object, thread_object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
 from ..run_acts import cancel_for, resume_run
 from ..run_session import RunSession
-from ..tool_outputs import parse_submission
-from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Include, Wanted, find_row, own_run
-from ..wire.objects import Object, listed, run_object, thread_object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
 from .run_creation import start_run, start_run_on_new_thread
 from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate

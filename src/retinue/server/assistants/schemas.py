@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, Tag
 
-from ..wire.common_schemas import (
+from ..http.common_schemas import (
     MAX_NUMBER,
     CodeInterpreterTool,
     Effort,

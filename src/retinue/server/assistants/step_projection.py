@@ -17,7 +17,7 @@ from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_bo
 from ...store.event_log import Entry
 from ...store.run_row import RunRow, Status, Submission
 from ..context import Options
-from ..wire.objects import Object, assistant_of, last_error, message_object, run_object, tool_call, usage_object
+from ..http.objects import Object, assistant_of, last_error, message_object, run_object, tool_call, usage_object
 from .hosted_steps import call_deltas, included, is_hosted, logs_delta, step_view, with_server_tools
 
 Told = tuple[str, Object]  # event name and object

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Text, bindparam, cast, select
 from ...store.prepared_statements import Prepared
 from ...store.tables import assistants, messages
 from ...store.tenant_view import TenantView
+from ..content.file_intake import Place, check_kind
+from ..content.file_parts import files_in
 from ..context import Context
-from ..file_intake import Place, check_kind
-from ..file_parts import files_in
-from ..wire.lookup import find_row
+from ..http.lookup import find_row
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_images
 

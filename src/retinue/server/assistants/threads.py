@@ -13,11 +13,11 @@ from ...store.run_row import RunRow
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
-from ..wire.api_errors import ApiError, not_found
-from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
-from ..wire.objects import Object, thread_object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError, not_found
+from ..http.ids import new_id
+from ..http.lookup import Wanted, deletion_object, find_row, list_rows
+from ..http.objects import Object, thread_object
+from ..http.request_body import JsonRoute
 from .messages import add_messages
 from .schemas import ThreadCreate, ThreadUpdate
 from .tool_resources import with_thread_stores

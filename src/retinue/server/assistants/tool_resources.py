@@ -14,10 +14,10 @@ from ...store.tenant_view import TenantView
 from ..files.attachment import attach, make_store, store_of
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
-from ..middleware.scopes import allowed, missing as missing_scope
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.validation import first_error, missing_parameter
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.scopes import allowed, missing as missing_scope
+from ..http.validation import first_error, missing_parameter
 from .schemas import Attachment, ImageFilePart, MessageCreate
 
 _OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as at OpenAI, since nobody deletes such a store

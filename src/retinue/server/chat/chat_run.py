@@ -7,20 +7,20 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
 from ..assistants.messages import add_messages
 from ..assistants.run_creation import NewRun, add_run
 from ..assistants.schemas import ImageUrl, ImageUrlPart, MessageCreate, TextPart
 from ..assistants.threads import find_or_add_thread
+from ..content.conversation_history import SYSTEM, conversation, text_of
+from ..content.file_parts import Shown, files_in
+from ..content.tool_outputs import check_decided, parse_submission, submission_digest
 from ..context import Options, tier_of
-from ..conversation_history import SYSTEM, conversation, text_of
-from ..file_parts import Shown, files_in
+from ..http.api_errors import ApiError
+from ..http.objects import run_of_call
 from ..run_acts import resume_run
-from ..tool_outputs import check_decided, parse_submission, submission_digest
-from ..wire.api_errors import ApiError
-from ..wire.objects import run_of_call
 from .message_check import Said, check_calls, check_messages
 
 _KEPT = (

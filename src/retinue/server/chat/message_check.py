@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
-from ..conversation_history import text_of
-from ..file_parts import Shown, shown_in
-from ..message_content import Readable
-from ..wire.api_errors import ApiError
+from ..content.conversation_history import text_of
+from ..content.file_parts import Shown, shown_in
+from ..content.message_content import Readable
+from ..http.api_errors import ApiError
 
 Said = Sequence[Mapping[str, Any]]
 

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request
 
 from ..._internal.concurrency import run_in_thread
-from ..audio import check_sound, hear_messages
+from ..agents.overrides import check_functions, functions_in
+from ..content.file_intake import Place, take_in_files
+from ..content.message_content import prepare_files
 from ..context import Context, ContextDep
-from ..file_intake import Place, take_in_files
-from ..message_content import prepare_files
-from ..model_list import named_or_only
-from ..overrides import check_functions, functions_in
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
+from ..models.audio import check_sound, hear_messages
+from ..models.list import named_or_only
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
 from .chat_run import chat_run
 from .schemas import ChatCreate, check_supported
 from .sound import SpokenChunks, add_sound, restore_speech, spoken_stream

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
-from ..audio import AudioOption
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import (
+from ..http.api_errors import ApiError
+from ..http.common_schemas import (
     MAX_NUMBER,
     Effort,
     FunctionChoice,
@@ -26,6 +25,7 @@ from ..wire.common_schemas import (
     by_type,
     either,
 )
+from ..models.audio import AudioOption
 
 MaxTokens = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]

@@ -11,15 +11,15 @@ from sqlalchemy import Connection
 
 from ...components.speech import MAX_TEXT
 from ...store.event_log import read_events
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
-from ..audio import AudioOption, speak
 from ..context import Context
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.sse import DONE, frame
+from ..models.audio import AudioOption, speak
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.sse import DONE, frame
 from .views import Chunks, completion
 
 _LASTS = 86_400  # seconds, where runs are kept for ever

@@ -10,11 +10,11 @@ from pydantic import Field, Tag
 
 from ...store.run_row import RunRow
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import Penalty, Share, Temperature, Text, Wire, either
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
+from ..http.api_errors import ApiError
+from ..http.common_schemas import Penalty, Share, Temperature, Text, Wire, either
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
 from .routes import begin, completed
 from .schemas import ChatCreate, MaxTokens, Seed, Stops, StreamOptions
 from .views import Chunks

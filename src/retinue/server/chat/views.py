@@ -12,11 +12,11 @@ from ...runs.submissions import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..overrides import HUMAN, inner_name
+from ..agents.overrides import HUMAN, inner_name
+from ..http.api_errors import ApiError, run_failed_error
+from ..http.objects import Object, call_id, question_for_a_person, tool_call, usage_object
+from ..http.sse import DONE, frame
 from ..run_failure import FAILED
-from ..wire.api_errors import ApiError, run_failed_error
-from ..wire.objects import Object, call_id, question_for_a_person, tool_call, usage_object
-from ..wire.sse import DONE, frame
 
 
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:

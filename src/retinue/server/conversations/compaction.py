@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 
 from ...store.server_secrets import server_secret
 from ...store.tenant_view import TenantView
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import MAX_BYTES
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.request_body import MAX_BYTES
 
 TYPE = "compaction"
 _BEGIN = "rc1."  # version prefix of the content

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from ..wire.common_schemas import Id, Many, Name, Wire, by_type, either
+from ..http.common_schemas import Id, Many, Name, Wire, by_type, either
 
 Long = Annotated[str, Field(max_length=10_485_760)]
 

@@ -15,12 +15,12 @@ from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
 from ..assistants.schemas import MetadataUpdate
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import Wire
-from ..wire.ids import new_id
-from ..wire.lookup import Include, Wanted, deletion_object
-from ..wire.objects import Object, listed
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError
+from ..http.common_schemas import Wire
+from ..http.ids import new_id
+from ..http.lookup import Include, Wanted, deletion_object
+from ..http.objects import Object, listed
+from ..http.request_body import JsonRoute
 from .items import append_items, find_item, found_conversation
 from .schemas import InputItem
 from .views import item_view

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from ..wire.common_schemas import Id, Many, Name, Wire, by_type, either
+from ..http.common_schemas import Id, Many, Name, Wire, by_type, either
 from .item_parts import Content, Long, Output
 
 Status = Literal["in_progress", "completed", "incomplete"]

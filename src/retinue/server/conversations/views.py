@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..wire.objects import Object
+from ..http.objects import Object
 from .schemas import kind_of
 
 # prefixes of item ids, by type

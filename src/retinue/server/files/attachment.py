@@ -12,11 +12,11 @@ from ...documents.document_store import check_installed
 from ...errors import UsageError
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import find_row
-from ..wire.objects import Object
-from ..wire.validation import invalid_value
+from ..http.api_errors import ApiError
+from ..http.ids import new_id
+from ..http.lookup import find_row
+from ..http.objects import Object
+from ..http.validation import invalid_value
 from .routes import no_file
 from .schemas import Chunking, FileWish, StaticChunking, StoreCreate
 from .storage_quota import room_for_store, room_in_stores

@@ -15,11 +15,11 @@ from ...store.storage_use import count_bytes
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import list_rows
-from ..wire.objects import Object
-from ..wire.validation import invalid_value, missing_parameter
+from ..http.api_errors import ApiError
+from ..http.ids import new_id
+from ..http.lookup import list_rows
+from ..http.objects import Object
+from ..http.validation import invalid_value, missing_parameter
 from .storage_quota import room_for_file
 
 router = APIRouter()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from ..wire.common_schemas import Id, Metadata, Share, Wire, by_type, either
+from ..http.common_schemas import Id, Metadata, Share, Wire, by_type, either
 from .attribute_filters import Filter, Value
 
 Attributes = Annotated[

@@ -9,7 +9,7 @@ from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.storage_use import bytes_used
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Quota, TenantView
-from ..middleware.quota_limits import check_bytes, reached
+from ..http.quota_limits import check_bytes, reached
 
 
 def room_for_file(connection: Connection, scope: TenantView, size: int) -> None:

@@ -14,8 +14,8 @@ from ...errors import DataError
 from ...store.database import Database
 from ...store.tables import vector_store_files
 from ...store.tenant_view import TenantView
-from ..indexer import Indexer
-from ..wire.api_errors import ApiError
+from ..http.api_errors import ApiError
+from ..indexing.indexer import Indexer
 from .attachment import store_of
 from .attribute_filters import Filter, matches
 

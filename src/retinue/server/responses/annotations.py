@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...runs.citations import MARK, Source
-from ..wire.objects import Object
+from ..http.objects import Object
 
 _MARKED = re.compile(rf" ?({MARK.pattern})")
 _BEGUN = re.compile(r" ?(?:【[^【】]{0,90})?\Z")  # a possible start of a mark, with the space before it

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..wire.objects import Object
+from ..http.objects import Object
 
 CUSTOM = "custom"
 NAMESPACE = "namespace"

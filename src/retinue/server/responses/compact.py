@@ -14,11 +14,11 @@ from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..conversations.compaction import TYPE, expand_compactions, make_secret, seal_compaction
 from ..conversations.views import PREFIXES
-from ..model_list import no_agent
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError
+from ..http.ids import new_id
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..models.list import no_agent
 from .client_functions import call_of
 from .input import OUTPUTS, as_items, done_by_server, readable_items, words
 from .response_lookup import found_items, previous_part, resolve_references

@@ -9,7 +9,7 @@ from ...core.values import Observation
 from ...runs.citations import FILE_SEARCH, passages_in
 from ...store.run_row import RunRow
 from ..assistants.hosted_steps import CODE_INTERPRETER
-from ..wire.objects import Object
+from ..http.objects import Object
 
 Told = tuple[str, Object]  # event name and fields, besides its position
 

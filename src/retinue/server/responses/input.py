@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
-from ..conversation_history import SYSTEM, conversation, text_of
+from ..content.conversation_history import SYSTEM, conversation, text_of
+from ..content.file_intake import Place
+from ..content.file_parts import Shown, shown_in
+from ..content.message_content import Readable
 from ..conversations.views import stored_item
-from ..file_intake import Place
-from ..file_parts import Shown, shown_in
-from ..message_content import Readable
-from ..wire.objects import Object, run_of_item
+from ..http.objects import Object, run_of_item
 from .client_functions import call_of
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
+from ..http.api_errors import ApiError
+from ..http.objects import Object
 from .client_functions import CUSTOM, NAMESPACE, ClientFunction, client_functions
 from .schemas import ELSEWHERE
 

@@ -14,17 +14,17 @@ from sqlalchemy import Connection
 from ...core.events import Paused
 from ...runs import Followed
 from ...store.event_log import Entry, read_events
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
+from ..agents.deployment import Deployment
+from ..agents.overrides import tools_of
+from ..content.message_content import prepare_files
 from ..context import Context
 from ..conversations.items import append_items, items_of, kept_item
 from ..conversations.views import PREFIXES
-from ..deployment import Deployment
-from ..message_content import prepare_files
-from ..overrides import tools_of
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object, call_id, run_of_call
+from ..http.api_errors import ApiError
+from ..http.objects import Object, call_id, run_of_call
 from .response_parts import Part, item_named, named, part_of
 from .response_projection import ResponseProjection
 

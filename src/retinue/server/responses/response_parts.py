@@ -9,7 +9,7 @@ from typing import Any
 
 from ...store.run_row import RunRow
 from ..conversations.views import PREFIXES
-from ..wire.objects import Object
+from ..http.objects import Object
 
 _RESPONSE = re.compile(r"resp_([0-9a-f]{24})(?:x([1-9][0-9]{0,3}))?")
 _ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p([0-9]{1,4})[io][0-9]{1,5}")

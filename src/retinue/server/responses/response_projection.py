@@ -29,10 +29,10 @@ from ...runs.submissions import arguments_of
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
+from ..agents.overrides import HUMAN, inner_name
 from ..conversations.views import item_view
-from ..overrides import HUMAN, inner_name
-from ..wire.api_errors import run_failed_error
-from ..wire.objects import Object, call_id, question_for_a_person
+from ..http.api_errors import run_failed_error
+from ..http.objects import Object, call_id, question_for_a_person
 from . import hosted_calls
 from .annotations import annotate
 from .client_functions import client_functions, text_input

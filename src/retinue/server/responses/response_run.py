@@ -10,21 +10,20 @@ from sqlalchemy import Connection
 from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
-from ...store.run_queries import thread_holder
+from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
+from ..agents.overrides import inner_name, sampling_of
 from ..assistants.run_creation import NewRun, add_run
+from ..content.file_intake import Place
+from ..content.file_parts import Shown, shown_in
+from ..content.tool_outputs import check_decided, parse_submission, submission_digest
 from ..context import Server, tier_of
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of
-from ..file_intake import Place
-from ..file_parts import Shown, shown_in
-from ..overrides import inner_name, sampling_of
+from ..http.api_errors import ApiError
+from ..http.objects import Object, call_id, run_of_call
 from ..run_acts import cancel_for, resume_run
-from ..tool_outputs import check_decided, parse_submission, submission_digest
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object, call_id, run_of_call
 from .input import (
     OUTPUTS,
     answers_at_the_end,

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 
 from ...runs import Followed
 from ...store.run_row import RunRow
+from ..agents.overrides import tools_of
 from ..context import Server
-from ..overrides import tools_of
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.sse import frame
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.sse import frame
 from .response_parts import Part
 from .response_projection import ResponseProjection
 from .views import error_event

@@ -11,18 +11,18 @@ from sqlalchemy import Connection
 from ..._internal.concurrency import run_in_thread
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from .. import declared_tools
+from ..agents import declared_tools
+from ..agents.overrides import check_functions, tools_of
+from ..content.file_intake import FileLoader, take_in_files, take_in_history
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
-from ..file_intake import FileLoader, take_in_files, take_in_history
-from ..model_list import no_agent
-from ..overrides import check_functions, tools_of
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
+from ..models.list import no_agent
 from ..run_failure import error_of_run
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
 from .client_functions import client_functions
 from .input import as_items, count, places_of, readable_items, rules, turns
 from .response_lookup import found_items, previous_part, resolve_references

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..conversations.schemas import Input
-from ..wire.common_schemas import (
+from ..http.common_schemas import (
     MAX_NUMBER,
     Effort,
     FunctionName,

@@ -11,19 +11,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from ...store.run_queries import active_team
+from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
-from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view
+from ..http.api_errors import ApiError
+from ..http.lookup import Include, Wanted, list_objects
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
 from ..run_acts import cancel_for
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError
-from ..wire.lookup import Include, Wanted, list_objects
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
 from .response_lookup import current_response, found_response
 from .response_parts import Part
 from .response_projection import ResponseProjection

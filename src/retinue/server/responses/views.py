@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.values import Usage
 from ...store.run_row import RunRow
-from ..wire.objects import Object, last_error
+from ..http.objects import Object, last_error
 from .response_parts import Part
 
 _DEFAULTS: Mapping[str, Any] = {
