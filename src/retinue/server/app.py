@@ -22,7 +22,7 @@ from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
 from . import account, health, memories
 from .a2a import routes as a2a
-from .assistants import assistants, messages, run_steps, runs, threads
+from .assistants import assistants, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
@@ -55,8 +55,6 @@ ROUTERS = (
     compact.router,
     responses_stored.router,
     threads.router,
-    messages.router,
-    run_steps.router,
     tenant_runs.router,
     run_events.router,
     run_actions.router,

@@ -9,16 +9,14 @@ from functools import partial
 from fastapi import Request
 from sqlalchemy import Connection
 
-from ...runs import Followed
 from ...runs.run_view import RunView, read_run
 from ...store.run_queries import RunFilter, count_runs, page_runs
 from ...store.run_row import RunRow
 from ...store.tenant_view import Page, TenantView
-from ..assistants.threads import find_thread
+from ..content.threads import find_thread
 from ..context import Context
 from ..http.objects import Object
-from ..run_acts import cancel_for
-from ..run_session import RunSession
+from ..run_session import Projection, RunSession, cancel_for
 from .a2a_errors import A2AError
 from .agent_card import agent_card
 from .schemas import ListTasks, Nothing, SendMessage, TaskQuery
@@ -44,7 +42,7 @@ async def send_message(call: Call, given: SendMessage) -> Object:
     session = RunSession(call.context.server, run)
     session.begin(new=new)
     if not given.configuration.return_immediately:
-        await session.wait(_Rest(), call.request)
+        await session.wait(Projection(run), call.request)
     return {"task": task_object(await _view(call, run.id), given.configuration.history_length)}
 
 
@@ -54,7 +52,7 @@ async def stream_message(call: Call, given: SendMessage, framed: Framed) -> Asyn
     run, new = await _begun(call, given, stream=True)
     fresh = new and not given.message.task_id
     view = RunView(run, []) if fresh else await _view(call, run.id)
-    session = RunSession(call.context.server, run, since=_last(view))
+    session = RunSession(call.context.server, run)
     session.begin(new=new)
     return session.follow(TaskStream(view, framed, given.configuration.history_length))
 
@@ -66,7 +64,7 @@ async def subscribe(call: Call, given: TaskQuery, framed: Framed) -> AsyncIterat
     if not view.run.active:
         said = f"The task has ended ({STATES[view.run.status]}); there is nothing to follow."
         raise A2AError("UNSUPPORTED_OPERATION", said)
-    return RunSession(call.context.server, view.run, since=_last(view)).follow(TaskStream(view, framed))
+    return RunSession(call.context.server, view.run).follow(TaskStream(view, framed))
 
 
 async def get_task(call: Call, given: TaskQuery) -> Object:
@@ -96,7 +94,7 @@ async def cancel_task(call: Call, given: TaskQuery) -> Object:
     run = await call.context.write(work)
     call.context.server.halted(run)
     if run.active:
-        await RunSession(call.context.server, run).wait(_Rest(), call.request)
+        await RunSession(call.context.server, run).wait(Projection(run), call.request)
     return task_object(await _view(call, run.id), given.history_length)
 
 
@@ -109,17 +107,6 @@ async def extended_card(call: Call, given: Nothing) -> Object:
 async def no_push_notifications(call: Call, given: Nothing) -> Object:
     """Refuse: tasks are followed by their streams."""
     raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported; follow the stream.")
-
-
-class _Rest:
-    """Waits until a run rests."""
-
-    def __init__(self) -> None:
-        self.last: RunRow | None = None
-
-    def tell(self, item: Followed) -> tuple[()]:
-        self.last = item if isinstance(item, RunRow) and item.rests else None
-        return ()
 
 
 async def _begun(call: Call, given: SendMessage, *, stream: bool) -> tuple[RunRow, bool]:
@@ -137,10 +124,6 @@ async def _view(call: Call, id_: str) -> RunView:
     if view is None:
         raise A2AError("TASK_NOT_FOUND", f"No task found with id '{id_}'.")
     return view
-
-
-def _last(view: RunView) -> int:
-    return view.log[-1].seq if view.log else 0
 
 
 def _page(connection: Connection, scope: TenantView, agent: str, given: ListTasks, size: int) -> Object:

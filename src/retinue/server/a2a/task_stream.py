@@ -10,16 +10,16 @@ from ...runs import Followed
 from ...runs.run_view import RunView
 from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
-from ...store.run_row import RunRow
 from ..http.api_errors import ApiError
 from ..http.objects import Object
 from ..http.sse import frame
+from ..run_session import Projection
 from .a2a_errors import A2AError, a2a_error
 from .views import STATES, artifact, context_id, status_object, task_object
 
 
-class TaskStream:
-    """Folds a run's log into the events of its task; `last` is the run's row once it rests.
+class TaskStream(Projection):
+    """Folds a run's log into the events of its task.
 
     Args:
         view: The run, with its log as far as the client is told of it at the beginning.
@@ -27,12 +27,10 @@ class TaskStream:
         history_length: As in `task_object`.
     """
 
-    tail = ""
-
     def __init__(self, view: RunView, framed: Framed, history_length: int | None = None) -> None:
-        self.last: RunRow | None = None
+        super().__init__(view.run)
         self.head = framed(task_object(view, history_length), "task")
-        self._run = view.run
+        self.since = view.log[-1].seq if view.log else 0
         self._framed = framed
         self._state = STATES[view.run.status]
         self._speech = Speech()
@@ -40,7 +38,7 @@ class TaskStream:
             for _ in self._speech.hear(entry):
                 pass
 
-    def tell(self, item: Followed) -> Iterator[str]:
+    def frames(self, item: Followed) -> Iterator[str]:
         """Yield the frames of a log entry, or of a new row."""
         if isinstance(item, Entry):
             for said in self._speech.hear(entry=item):
@@ -51,23 +49,16 @@ class TaskStream:
             yield self._framed({**self._ids, "status": status_object(item)}, "statusUpdate")
         self.last = item if item.rests else None
 
-    def lacks(self, item: Followed) -> bool:
-        """Return `False`: the updates need no more than the log."""
-        return False
-
-    def know(self, run: RunRow) -> None:
-        """Ignore the run's row."""
-
-    def cut(self, error: RetinueError | ApiError) -> str:
+    def error_frame(self, error: RetinueError | ApiError) -> str:
         """Return the frame of the error that cuts the stream off."""
         return self._framed(a2a_error(error), "error")
 
     @property
     def _ids(self) -> Object:
-        return {"taskId": self._run.id, "contextId": context_id(self._run)}
+        return {"taskId": self.run.id, "contextId": context_id(self.run)}
 
     def _artifact_update(self, said: MessageDelta) -> Object:
-        update = {**self._ids, "artifact": artifact(self._run, said.number, said.more)}
+        update = {**self._ids, "artifact": artifact(self.run, said.number, said.more)}
         return update | {"append": said.ended or said.more != said.text, "lastChunk": said.ended}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.values import Observation
 from ...runs.citations import FILE_SEARCH, passages_in
 from ...store.run_row import RunRow
-from ..assistants.hosted_steps import CODE_INTERPRETER
+from ..agents.overrides import CODE_INTERPRETER
 from ..http.objects import Object
 
 Told = tuple[str, Object]  # event name and fields, besides its position

@@ -78,7 +78,7 @@ def response_from_log(
     progress = ResponseProjection(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
-        list(progress.tell(item))
+        list(progress.events(item))
     return progress
 
 
@@ -92,8 +92,8 @@ def responses_from_log(
         progress = ResponseProjection(Part(run, number), tools, before=progress)
         end = run.submissions[number].told if number < len(run.submissions) else math.inf
         while left and left[0].seq <= end:
-            list(progress.tell(left.popleft()))
-        list(progress.tell(run))
+            list(progress.events(left.popleft()))
+        list(progress.events(run))
         yield progress
 
 

@@ -33,6 +33,7 @@ from ..agents.overrides import HUMAN, inner_name
 from ..conversations.views import item_view
 from ..http.api_errors import run_failed_error
 from ..http.objects import Object, call_id, question_for_a_person
+from ..run_session import Projection
 from . import hosted_calls
 from .annotations import annotate
 from .client_functions import client_functions, text_input
@@ -44,7 +45,7 @@ _LAST = {"completed": "response.completed", "failed": "response.failed"}
 _SAME = ("result", "repeated")  # outcomes that mean success
 
 
-class ResponseProjection:
+class ResponseProjection(Projection):
     """Folds a run's log, from its beginning or from where the response `before` ended, into the response `part`.
 
     `tools` are the agent's, by name. `output` holds the items so far, in full; the items and fields shown depend on the
@@ -63,8 +64,9 @@ class ResponseProjection:
         include: Collection[str] = (),
         before: ResponseProjection | None = None,
     ) -> None:
-        self.output: list[Object] = []
+        super().__init__(part.run)
         self.last: Object | None = None
+        self.output: list[Object] = []
         self.part = part
         self._tools = tools
         self._include = frozenset([*include, *part.include])
@@ -94,20 +96,20 @@ class ResponseProjection:
         self._shown = ""  # the part of it already streamed
         self._cited: list[Object] = []  # its annotations
 
-    def tell(self, item: Followed) -> Iterator[Object]:
+    def events(self, item: Followed) -> Iterator[Object]:
         """Yield the events that follow from a log entry or a status change."""
-        for event in self._told(item):
+        for event in self._fold(item):
             at = event.get("output_index")
             if at not in self._hidden:
                 place = {} if at is None else {"output_index": at - bisect(self._hidden, at)}
                 yield {**event, "sequence_number": self.told, **place}
                 self.told += 1
 
-    def _told(self, item: Followed) -> Iterator[Object]:
+    def _fold(self, item: Followed) -> Iterator[Object]:
         """Yield the events, those of hidden items among them."""
         if self.last is not None:
             return
-        if not self.told:  # counted by `tell`, event by event
+        if not self.told:  # counted by `events`, event by event
             status = "queued" if self.part.asked["background"] else "in_progress"
             yield self._event("response.created", response=response_object(self.part, status))
             if status == "queued":

@@ -14,16 +14,15 @@ from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name, sampling_of
-from ..assistants.run_creation import NewRun, add_run
 from ..content.file_intake import Place
 from ..content.file_parts import Shown, shown_in
-from ..content.tool_outputs import check_decided, parse_submission, submission_digest
+from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Server, tier_of
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of
 from ..http.api_errors import ApiError
 from ..http.objects import Object, call_id, run_of_call
-from ..run_acts import cancel_for, resume_run
+from ..run_session import NewRun, add_run, answer_calls, cancel_for
 from .input import (
     OUTPUTS,
     answers_at_the_end,
@@ -226,11 +225,10 @@ def _go_on(
         return ResponseRun(Part(run, waiting.number + 1), False)
     _answered(run, given["input"])
     files = {one["call_id"]: shown_in(one["output"]) for one in given["input"] if one["type"] in OUTPUTS}
-    answer = parse_submission(run, answers, files)
-    assert answer is not None
     asked = {**given["asked"], "model": run.agent}
     further = FurtherRequest(asked, given["input"], given["include"], [call for call, _ in answers])
-    run = resume_run(connection, scope.author, run, answer, server.options.run_ttl, further)
+    ttl = server.options.run_ttl
+    run, _ = answer_calls(connection, scope.author, run, answers, ttl, files=files, further=further)
     return ResponseRun(Part(run, waiting.number + 1), True)
 
 

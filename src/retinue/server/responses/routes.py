@@ -21,8 +21,7 @@ from ..http.objects import Object
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..models.list import no_agent
-from ..run_failure import error_of_run
-from ..run_session import RunSession
+from ..run_session import RunSession, error_of_run
 from .client_functions import client_functions
 from .input import as_items, count, places_of, readable_items, rules, turns
 from .response_lookup import found_items, previous_part, resolve_references

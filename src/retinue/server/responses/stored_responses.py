@@ -20,8 +20,7 @@ from ..http.api_errors import ApiError
 from ..http.objects import Include, Object, Wanted, list_objects
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
-from ..run_acts import cancel_for
-from ..run_session import RunSession
+from ..run_session import RunSession, cancel_for
 from .response_lookup import current_response, found_response
 from .response_parts import Part
 from .response_projection import ResponseProjection

@@ -20,7 +20,6 @@ from ...store.audit_log import record
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import texts_kept
-from ..assistants.run_creation import check_room
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.authentication import allowed
@@ -28,7 +27,7 @@ from ..http.common_schemas import Id, Instructions, Metadata, Wire
 from ..http.limits import check_texts
 from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
-from ..run_session import RunSession
+from ..run_session import RunSession, check_room
 from .list import check_shown, run_detail, summary_object
 from .replays import replay_log, spec_of
 
