@@ -152,26 +152,16 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)
-    scope.trace = _trace_of(request)
+    if TRACE_HEADER in request.headers:  # the caller's, which is stored with the run that the request begins
+        parent = TraceParent.parse(request.headers.getlist(TRACE_HEADER), request.headers.getlist(STATE_HEADER))
+        scope.trace = {} if parent is None else parent.headers()
+    length = request.headers.get("content-length", "")
+    size = int(length) if length.isdecimal() else 0.0
+    if "transfer-encoding" in request.headers:  # of unknown length: it may be large
+        size = math.inf
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     repeat = getattr(state, "repeat", None)
-    return Context(server, scope, state.admission, repeat, own, _size_of(request), request.scope["state"])
-
-
-def _trace_of(request: Request) -> dict[str, str]:
-    """Return the caller's trace, as it is stored with the run that the request begins; empty if there is none."""
-    if TRACE_HEADER not in request.headers:
-        return {}
-    parent = TraceParent.parse(request.headers.getlist(TRACE_HEADER), request.headers.getlist(STATE_HEADER))
-    return {} if parent is None else parent.headers()
-
-
-def _size_of(request: Request) -> float:
-    """The bytes of its body; one of unknown length may be large."""
-    if "transfer-encoding" in request.headers:
-        return math.inf
-    length = request.headers.get("content-length", "")
-    return int(length) if length.isdecimal() else 0
+    return Context(server, scope, state.admission, repeat, own, size, request.scope["state"])
 
 
 ContextDep = Annotated[Context, Depends(context_of)]

@@ -97,7 +97,12 @@ class Limits:
         def see(head: Message) -> None:
             if is_stream(head):
                 admission.count_stream()  # work done cannot be refused
-            MutableHeaders(scope=head).update(dict([*rate_headers(self._limits, key.id), *quota_headers(there)]))
+            headers = MutableHeaders(scope=head)
+            for one in self._limits.levels(key.id):
+                headers[f"x-ratelimit-limit-{one.kind}"] = str(one.limit)
+                headers[f"x-ratelimit-remaining-{one.kind}"] = str(one.left)
+                headers[f"x-ratelimit-reset-{one.kind}"] = format_duration(one.resets)
+            headers.update(dict(quota_headers(there)))
 
         scope["state"].setdefault("heads", []).append(see)
         try:
@@ -161,14 +166,6 @@ class Admission:
         if self._streams:
             self._streams = False
             self._limits.streams[self._key_id] -= 1
-
-
-def rate_headers(limits: KeyLimits, key_id: str) -> Iterator[tuple[str, str]]:
-    """Yield the headers that say what is left of a key's limits per minute."""
-    for one in limits.levels(key_id):
-        yield f"x-ratelimit-limit-{one.kind}", str(one.limit)
-        yield f"x-ratelimit-remaining-{one.kind}", str(one.left)
-        yield f"x-ratelimit-reset-{one.kind}", format_duration(one.resets)
 
 
 def quota_headers(standings: Sequence[Standing]) -> Iterator[tuple[str, str]]:
