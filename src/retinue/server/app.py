@@ -25,7 +25,7 @@ from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
-from .files import routes as files, vector_store_files, vector_stores
+from .files import routes as files, search, store_files, stores
 from .http.api_errors import ApiError
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
@@ -67,8 +67,9 @@ ROUTERS = (
     conversations.router,
     assistants.router,
     files.router,
-    vector_stores.router,
-    vector_store_files.router,
+    stores.router,
+    store_files.router,
+    search.router,
     chat_stored.router,
     text_completions.router,
     model_list.router,

@@ -35,7 +35,7 @@ from .agents.deployment import Deployment
 from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
-from .files.vector_search import VectorSearch
+from .files.search import VectorSearch
 from .http.idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
 from .http.listening_socket import BACKLOG, listen, url_of
 from .http.usage_limits import Bounds, UsageLimits

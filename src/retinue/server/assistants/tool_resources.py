@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from ...store.run_row import RunRow
 from ...store.tables import files, threads
 from ...store.tenant_view import TenantView
-from ..files.attachment import attach, make_store, store_of
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
+from ..files.stores import attach, make_store, store_of
 from ..http.api_errors import ApiError
 from ..http.objects import Object
 from ..http.scopes import allowed, missing as missing_scope

@@ -18,12 +18,11 @@ from ..context import ContextDep
 from ..http.api_errors import ApiError
 from ..http.common_schemas import Wire
 from ..http.ids import new_id
-from ..http.lookup import Include, Wanted, deletion_object
+from ..http.lookup import Include, Wanted, deletion_object, list_rows
 from ..http.objects import Object, listed
 from ..http.request_body import JsonRoute
-from .items import append_items, find_item, found_conversation
+from .items import append_items, find_item, found_conversation, item_view, locked_conversation
 from .schemas import InputItem
-from .views import item_view
 
 router = APIRouter(prefix="/conversations", route_class=JsonRoute)
 
@@ -96,11 +95,11 @@ async def list_items(context: ContextDep, conversation_id: str, page: Wanted, in
 
     def read(connection: Connection, scope: TenantView) -> Object:
         found_conversation(connection, scope, conversation_id)
-        ends = (find_item(connection, scope, conversation_id, end or "") for end in (page.after, page.before))
+        ends = (end and find_item(connection, scope, conversation_id, end) for end in (page.after, page.before))
         after, before = (row.id if row else None for row in ends)
         asked = page._replace(after=after, before=before)
-        rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
-        return listed([item_view(row.body, include) for row in rows], more)
+        mine = items.c.conversation_id == conversation_id
+        return list_rows(connection, scope, items, asked, lambda row: item_view(row.body, include), mine)
 
     return await context.read(read)
 
@@ -120,9 +119,12 @@ async def create_items(context: ContextDep, conversation_id: str, given: ItemsCr
 @router.get("/{conversation_id}/items/{item_id}")
 async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
     """Retrieve an item."""
-    return await context.read(
-        lambda connection, scope: item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
-    )
+
+    def read(connection: Connection, scope: TenantView) -> Object:
+        found_conversation(connection, scope, conversation_id)
+        return item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
+
+    return await context.read(read)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
@@ -131,8 +133,7 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         row = _free(connection, scope, conversation_id)
-        found = _found_item(connection, scope, conversation_id, item_id)
-        scope.remove(connection, items, items.c.id == found.id)
+        scope.remove(connection, items, items.c.id == _found_item(connection, scope, conversation_id, item_id).id)
         return _conversation_object(row)
 
     return await context.write(remove)
@@ -144,13 +145,11 @@ def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Ke
     row = found_conversation(connection, scope, conversation_id, lock=True)
     run = thread_holder(connection, conversation_id)
     if run is not None and run.status != "requires_action":
-        message = "Another process is currently operating on this conversation. Please retry in a few seconds."
-        raise ApiError(400, message, param="conversation", code="conversation_locked")
+        raise locked_conversation()
     return row
 
 
 def _found_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
-    found_conversation(connection, scope, conversation_id)
     row = find_item(connection, scope, conversation_id, item_id)
     if row is None:
         raise ApiError(404, f"Item with id '{item_id}' not found.")

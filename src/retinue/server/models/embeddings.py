@@ -10,14 +10,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import Field, Tag
+from pydantic import Field
 
 from ...documents.embedding import load_minilm, normalize_vectors
 from ...errors import UsageError
 from ...models import weights
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, no_model
-from ..http.common_schemas import Wire, either
+from ..http.common_schemas import ByJson, Wire
 from ..http.request_body import JsonRoute
 from ..http.usage_limits import too_many
 
@@ -33,11 +33,8 @@ _WAITING = 2_000  # batches per tenant
 _Text = Annotated[str, Field(max_length=1_000_000)]
 _Tokens = Annotated[int, Field(ge=0)]
 _OneOrMany = Annotated[
-    Annotated[_Text, Tag("<string>")]
-    | Annotated[
-        Annotated[list[_Text | _Tokens | list[_Tokens]], Field(min_length=1, max_length=2_048)], Tag("<array>")
-    ],
-    either("one of a string or an array of strings", string=str, array=list),
+    _Text | Annotated[list[_Text | _Tokens | list[_Tokens]], Field(min_length=1, max_length=2_048)],
+    ByJson("one of a string or an array of strings"),
 ]
 
 

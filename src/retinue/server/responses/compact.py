@@ -13,7 +13,7 @@ from ...core.values import Usage
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..conversations.compaction import TYPE, expand_compactions, make_secret, seal_compaction
-from ..conversations.views import PREFIXES
+from ..conversations.items import PREFIXES
 from ..http.api_errors import ApiError
 from ..http.ids import new_id
 from ..http.objects import Object

@@ -13,7 +13,7 @@ from ..content.conversation_history import SYSTEM, conversation, text_of
 from ..content.file_intake import Place
 from ..content.file_parts import Shown, shown_in
 from ..content.message_content import Readable
-from ..conversations.views import stored_item
+from ..conversations.items import stored_item
 from ..http.objects import Object, run_of_item
 from .client_functions import call_of
 

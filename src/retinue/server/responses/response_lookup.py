@@ -21,8 +21,7 @@ from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of
 from ..content.message_content import prepare_files
 from ..context import Context
-from ..conversations.items import append_items, items_of, kept_item
-from ..conversations.views import PREFIXES
+from ..conversations.items import PREFIXES, append_items, items_of, kept_item
 from ..http.api_errors import ApiError
 from ..http.objects import Object, call_id, run_of_call
 from .response_parts import Part, item_named, named, part_of
@@ -115,12 +114,14 @@ async def found_items(
         there = {item["id"]: item for item in await context.read(work)}
         found |= {id_: there[id_] for id_ in names if id_ in there}
     for id_ in names.keys() - found.keys():
-        if (item := await context.read(partial(_kept_item, id_=id_))) is not None:
+        if (item := await context.read(partial(kept_item, item_id=id_))) is not None:
             found[id_] = item
     await prepare_files(context, _spoken((*items, *found.values())))
     if conversation_id is not None:
         with suppress(ApiError):  # raised where the conversation is needed
-            await prepare_files(context, _spoken(await context.read(partial(_conversation, id_=conversation_id))))
+            await prepare_files(
+                context, _spoken(await context.read(partial(items_of, conversation_id=conversation_id)))
+            )
     return found
 
 
@@ -128,17 +129,9 @@ def _spoken(items: Iterable[Mapping[str, Any]]) -> list[Any]:
     return [item.get("content") or item.get("output") for item in items]
 
 
-def _conversation(connection: Connection, scope: TenantView, id_: str) -> list[Object]:
-    return items_of(connection, scope, id_)
-
-
 def _items(connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
     part = _stored(connection, scope, name)
     return [] if part is None else [*part.input, *current_response(connection, deployment, part).output]
-
-
-def _kept_item(connection: Connection, scope: TenantView, id_: str) -> Object | None:
-    return kept_item(connection, scope.tenant, id_)
 
 
 def resolve_references(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:

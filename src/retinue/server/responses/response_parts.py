@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...store.run_row import RunRow
-from ..conversations.views import PREFIXES
+from ..conversations.items import PREFIXES
 from ..http.objects import Object
 
 _RESPONSE = re.compile(r"resp_([0-9a-f]{24})(?:x([1-9][0-9]{0,3}))?")

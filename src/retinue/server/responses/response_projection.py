@@ -30,7 +30,7 @@ from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..agents.overrides import HUMAN, inner_name
-from ..conversations.views import item_view
+from ..conversations.items import item_view
 from ..http.api_errors import run_failed_error
 from ..http.objects import Object, call_id, question_for_a_person
 from . import hosted_calls

@@ -15,7 +15,7 @@ from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
-from ..conversations.views import item_view
+from ..conversations.items import item_view
 from ..http.api_errors import ApiError
 from ..http.lookup import Include, Wanted, list_objects
 from ..http.objects import Object

@@ -20,10 +20,10 @@ from ...store.tenant_view import TenantView
 from ...tools.passages import stem_words
 from ..assistants.hosted_steps import CODE_INTERPRETER
 from ..assistants.tool_resources import Resources
-from ..files.attachment import store_of
-from ..files.attribute_filters import Filter, validate_filter
 from ..files.routes import file_of
-from ..files.vector_search import Result, VectorSearch, search
+from ..files.schemas import Filter
+from ..files.search import Result, VectorSearch, search, validate_filter
+from ..files.stores import store_of
 from ..http.api_errors import ApiError
 
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field
 from sqlalchemy import Connection, select
 
 from ..._internal.concurrency import run_in_thread
@@ -23,7 +23,7 @@ from ...store.tables import registered_tools
 from ...store.tenant_view import Kept, TenantView
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.common_schemas import Wire, by_type
+from ..http.common_schemas import ByType, Wire
 from ..http.ids import new_id
 from ..http.lookup import Wanted, deletion_object, find_row, list_rows
 from ..http.objects import Object
@@ -69,10 +69,7 @@ class McpServer(RegisteredTool):
     allowed_tools: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=_MOST)] | None = None
 
 
-ToolCreate = Annotated[
-    Annotated[HttpTool, Tag("<http>")] | Annotated[McpServer, Tag("<mcp>")],
-    by_type("http", "mcp"),
-]
+ToolCreate = Annotated[HttpTool | McpServer, ByType()]
 
 
 @router.post("")
