@@ -35,7 +35,7 @@ from .http.rate_limit import RateLimit
 from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
 from .http.validation import first_error
 from .models import audio, embeddings, list as model_list
-from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
+from .responses import routes as responses, websocket
 from .runs import (
     actions as run_actions,
     events as run_events,
@@ -53,8 +53,6 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
-    compact.router,
-    responses_stored.router,
     threads.router,
     messages.router,
     run_steps.router,

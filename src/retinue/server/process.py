@@ -44,7 +44,7 @@ from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
 from .memories import ServedMemory
 from .metrics.metrics_port import MetricsPort, watched
-from .responses.response_lookup import concluding
+from .responses.stored import concluding
 from .tenant_shares import TenantShares
 from .tools.hosted import Hosted
 

@@ -24,37 +24,31 @@ from ..context import Context
 from ..conversations.items import PREFIXES, append_items, items_of, kept_item
 from ..http.api_errors import ApiError
 from ..http.objects import Object, call_id, run_of_call
-from .response_parts import Part, item_named, named, part_of
-from .response_projection import ResponseProjection
+from .input import as_items
+from .projection import ResponseProjection
+from .response import Part, part_of, read_item_id, read_response_id
 
 _REFERENCES = 100  # of a request, to items: each may be another log's
 
 
 def found_response(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> Part:
     """Return the response of this id; `lock` locks its run until the transaction ends. Raises `ApiError` (404)."""
-    part = _stored(connection, scope, named(id_), lock=lock)
-    if part is None:
+    part = _kept(connection, scope, read_response_id(id_), lock=lock)
+    if part is None or not part.stored:
         raise ApiError(404, f"Response with id '{id_}' not found.")
     return part
 
 
 def previous_part(connection: Connection, scope: TenantView, id_: str | None, own: Collection[str] = ()) -> Part | None:
-    """The response that a request goes on from, if it does; those of `own` need not be stored.
-    Raises `ApiError` (400)."""
+    """Return the response that a request goes on from, if it does; those of `own` need not be stored. Raises `ApiError`
+    (400)."""
     if id_ is None:
         return None
-    part = _kept(connection, scope, named(id_))
+    part = _kept(connection, scope, read_response_id(id_))
     if part is None or part.deleted or not (part.stored or id_ in own):
         message = f"Previous response with id '{id_}' not found."
         raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
     return part
-
-
-def _stored(
-    connection: Connection, scope: TenantView, name: tuple[str, int] | None, *, lock: bool = False
-) -> Part | None:
-    part = _kept(connection, scope, name, lock=lock)
-    return part if part is not None and part.stored else None
 
 
 def _kept(
@@ -63,17 +57,20 @@ def _kept(
     return None if name is None else part_of(find_own_run(connection, scope, name[0], lock=lock), name[1])
 
 
+# ── what a response has come to ──────────────────────────────────────────────────────────────────
+
+
 def current_response(
     connection: Connection, deployment: Deployment, part: Part, include: Collection[str] = ()
 ) -> ResponseProjection:
-    """All that a response has come to by now; `include`: what is to be shown of its items beside what was asked for."""
-    return response_from_log(deployment, part, read_events(connection, part.run.id), include)
+    """Return all that a response has come to by now; `include`: what is to be shown of its items beside what was asked
+    for."""
+    return _project_log(deployment, part, read_events(connection, part.run.id), include)
 
 
-def response_from_log(
+def _project_log(
     deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
 ) -> ResponseProjection:
-    """What a response came to by this log."""
     progress = ResponseProjection(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
@@ -81,13 +78,12 @@ def response_from_log(
     return progress
 
 
-def responses_from_log(
-    deployment: Deployment, run: RunRow, log: Sequence[Entry], last: int
-) -> Iterator[ResponseProjection]:
-    """Yield what the responses of a run, up to the one numbered `last`, came to by this log. An entry is read once."""
-    tools, left = tools_of(deployment, run), deque(log)
+def list_responses(connection: Connection, deployment: Deployment, last: Part) -> Iterator[ResponseProjection]:
+    """Yield what the responses of a run have come to, up to `last`. An entry of the log is read once."""
+    run = last.run
+    tools, left = tools_of(deployment, run), deque(read_events(connection, run.id))
     progress: ResponseProjection | None = None
-    for number in range(last + 1):
+    for number in range(last.number + 1):
         progress = ResponseProjection(Part(run, number), tools, before=progress)
         end = run.submissions[number].told if number < len(run.submissions) else math.inf
         while left and left[0].seq <= end:
@@ -96,57 +92,74 @@ def responses_from_log(
         yield progress
 
 
-async def found_items(
-    context: Context, items: Sequence[Mapping[str, Any]], conversation_id: str | None = None
-) -> Mapping[str, Object]:
-    """Return the items that `items` refer to, by id, as far as they exist.
+def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:
+    """Return what `Runs` has to write where a response's run ends or waits: its items belong to its conversation from
+    then on."""
+
+    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
+        part = part_of(run, len(run.submissions))
+        if part is None or run.thread_id is None:
+            return
+        progress = _project_log(deployment, part, log)
+        if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
+            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
+
+    return conclude
+
+
+# ── the items of a request ───────────────────────────────────────────────────────────────────────
+
+
+async def read_input(context: Context, given: Any, conversation_id: str | None = None) -> list[Object]:
+    """Return the input `given` as items in stored form, with those that it refers to in their places.
 
     They are read before the transaction that needs them, one response at a time, so that nobody waits for all of them;
-    and so are the files that these items and the conversation's name. Raises `ApiError` for too many references.
+    and so are the files that these items and the conversation's name. Raises `ApiError` for too many references (400),
+    and for an item that does not exist (404).
     """
+    items = as_items(given)
     wanted = [item["id"] for item in items if item["type"] == "item_reference"]
     if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
-    names = {id_: item_named(id_) or await context.read(partial(_asking, id_=id_)) for id_ in dict.fromkeys(wanted)}
+    names = {
+        id_: read_item_id(id_) or await context.read(partial(_find_asking, id_=id_)) for id_ in dict.fromkeys(wanted)
+    }
     found: dict[str, Object] = {}
     for name in dict.fromkeys(filter(None, names.values())):
-        work = partial(_items, deployment=context.server.deployment, name=name)
-        there = {item["id"]: item for item in await context.read(work)}
+        there = await context.read(partial(_read_items, deployment=context.server.deployment, name=name))
         found |= {id_: there[id_] for id_ in names if id_ in there}
     for id_ in names.keys() - found.keys():
-        if (item := await context.read(partial(kept_item, item_id=id_))) is not None:
-            found[id_] = item
-    await prepare_files(context, _spoken((*items, *found.values())))
+        if (item := await context.read(partial(kept_item, item_id=id_))) is None:
+            raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
+        found[id_] = item
+    for at, item in enumerate(items):
+        if item["type"] == "item_reference":
+            items[at] = {key: value for key, value in found[item["id"]].items() if key != "id"}
+    await prepare_files(context, _contents(items))
     if conversation_id is not None:
         with suppress(ApiError):  # raised where the conversation is needed
-            await prepare_files(
-                context, _spoken(await context.read(partial(items_of, conversation_id=conversation_id)))
-            )
-    return found
+            kept = await context.read(partial(items_of, conversation_id=conversation_id))
+            await prepare_files(context, _contents(kept))
+    return items
 
 
-def _spoken(items: Iterable[Mapping[str, Any]]) -> list[Any]:
+def _contents(items: Iterable[Mapping[str, Any]]) -> list[Any]:
     return [item.get("content") or item.get("output") for item in items]
 
 
-def _items(connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]) -> list[Object]:
-    part = _stored(connection, scope, name)
-    return [] if part is None else [*part.input, *current_response(connection, deployment, part).output]
+def _read_items(
+    connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]
+) -> dict[str, Object]:
+    """Return the items of a response, by their ids."""
+    part = _kept(connection, scope, name)
+    if part is None or not part.stored:
+        return {}
+    return {one["id"]: one for one in [*part.input, *current_response(connection, deployment, part).output]}
 
 
-def resolve_references(items: Sequence[Mapping[str, Any]], found: Mapping[str, Object]) -> list[Object]:
-    """`items`, with those that others refer to in their places. Raises `ApiError` (404) for one that was not found."""
-    return [_item(item["id"], found) if item["type"] == "item_reference" else dict(item) for item in items]
-
-
-def _item(id_: str, found: Mapping[str, Object]) -> Object:
-    if id_ not in found:
-        raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
-    return {key: value for key, value in found[id_].items() if key != "id"}
-
-
-def _asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, int] | None:
-    """The run and the number of the response that asked for the approval of this id, which is named after its call."""
+def _find_asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, int] | None:
+    """Return the run and the number of the response that asked for the approval of this id, which is named after its
+    call; `None` if there is none."""
     kind, _, rest = id_.partition("_")
     wanted = f"call_{rest}"
     run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
@@ -162,18 +175,3 @@ def _asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, i
                 begun = [number for number in range(len(run.submissions) + 1) if Part(run, number).begin < entry.seq]
                 return run.id, begun[-1]
     return None
-
-
-def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence[Entry]], None]:
-    """What `Runs` has to write where a response's run ends or waits: its items belong to its conversation from then
-    on."""
-
-    def conclude(connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
-        part = part_of(run, len(run.submissions))
-        if part is None or run.thread_id is None:
-            return
-        progress = response_from_log(deployment, part, log)
-        if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
-            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
-
-    return conclude

@@ -1,0 +1,238 @@
+"""Responses as runs: starts a new run, or resumes the one that waits for the client's input."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from ...runs.submissions import FurtherRequest, pending_calls
+from ...store.run_conversation import conversation_of
+from ...store.run_queries import find_own_run, thread_holder
+from ...store.run_row import RunRow
+from ...store.tenant_view import TenantView
+from ..agents.overrides import inner_name, sampling_of
+from ..assistants.run_creation import NewRun, add_run
+from ..content.file_intake import FileLoader, Place, take_in_files, take_in_history
+from ..content.file_parts import Shown, shown_in
+from ..content.tool_outputs import check_decided, parse_submission, submission_digest
+from ..context import Context, Server, tier_of
+from ..conversations.compaction import expand_compactions
+from ..conversations.items import found_conversation, items_of, locked_conversation
+from ..http.api_errors import ApiError
+from ..http.objects import Object, call_id, run_of_call
+from ..run_acts import cancel_for, resume_run
+from .input import (
+    OUTPUTS,
+    Items,
+    answers_at_the_end,
+    kept_items,
+    last_answered,
+    places_of,
+    readable_items,
+    rules,
+    turns,
+    unanswered,
+)
+from .options import options_of
+from .response import Part, part_of, request_view
+from .schemas import InputTokens, ResponseCreate
+from .stored import list_responses, previous_part, read_input
+
+
+class ResponseRun(NamedTuple):
+    """The response of this number of `run`, whether the run must be started, and the run that was cancelled for it."""
+
+    run: RunRow
+    number: int
+    new: bool
+    halted: RunRow | None = None
+
+
+class Given(NamedTuple):
+    """What a request brings: its items, and the images that its model is shown, by their sources."""
+
+    items: Sequence[Object]
+    shown: Shown
+
+
+class Continued(NamedTuple):
+    """What a request continues: a response or a conversation, with the images of it that the model is shown."""
+
+    previous: Part | None = None
+    conversation_id: str | None = None
+    shown: Shown | None = None
+
+
+class Dialogue(NamedTuple):
+    """What was said up to a request and in it: system messages, and turns of a conversation."""
+
+    rules: Sequence[str]
+    turns: Sequence[Mapping[str, object]]
+
+
+def conversation_named(body: InputTokens) -> str | None:
+    """Return the id of the request's conversation, or `None`. Raises `ApiError` if it also continues a response."""
+    if body.conversation is not None and body.previous_response_id is not None:
+        message = (
+            "The parameters 'previous_response_id' and 'conversation' are mutually exclusive. "
+            "Ensure you are only providing one of: 'previous_response_id' or 'conversation'."
+        )
+        raise ApiError(400, message, code="mutually_exclusive_parameters")
+    given = body.conversation
+    return given if given is None or isinstance(given, str) else given.id
+
+
+async def read_given(context: Context, body: ResponseCreate) -> Given:
+    """Return what a request brings, with the images of its input and of its conversation taken in."""
+    agents, conversation_id = context.server.deployment.agents, conversation_named(body)
+    agent = agents[body.model or next(iter(agents))]
+    items = await read_input(context, body.sent().get("input"), conversation_id)
+    shown = dict(await take_in_files(context, agent, places_of(items)))
+    if conversation_id is not None:
+        there = await context.read(partial(items_of, conversation_id=conversation_id))
+        spoken = [(one["role"], one["content"]) for one in there if one["type"] == "message"]
+        places = [Place(f"conversation[{at}].content", *one) for at, one in enumerate(spoken)]
+        shown = {**await take_in_history(FileLoader.of(context), agent, places), **shown}
+    return Given(items, shown)
+
+
+def start_response(
+    connection: Connection,
+    scope: TenantView,
+    server: Server,
+    body: ResponseCreate,
+    given: Given,
+    own: Collection[str] = (),
+) -> ResponseRun:
+    """Return the response to a request, with its run. It may continue responses in `own` although they are not stored.
+    Raises `ApiError`."""
+    conversation_id = conversation_named(body)
+    previous = previous_part(connection, scope, body.previous_response_id, own)
+    model = body.model or next(iter(server.deployment.agents))
+    sent = body.sent() | {"model": model}
+    asked = request_view({**sampling_of(server.deployment.agents[model].model), **sent}, model, conversation_id)
+    said = readable_items(connection, scope, given.items, given.shown)
+    waiting = _find_waiting(connection, scope, said, Continued(previous, conversation_id))
+    if waiting is not None:
+        part, answers = waiting
+        further = FurtherRequest({**asked, "model": part.run.agent}, said, body.include, [call for call, _ in answers])
+        return _go_on(connection, scope, part, answers, further, server.options.run_ttl)
+    check_decided(connection, scope, last_answered(said), "input")
+    if conversation_id is not None:
+        found_conversation(connection, scope, conversation_id, lock=True)
+    continued = Continued(previous, conversation_id, given.shown)
+    dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
+    halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
+    request = {
+        **options_of(sent),
+        **tier_of(sent),
+        "model": model,
+        "asked": asked,
+        "input": list(given.items),
+        "store": asked["store"],
+        "include": body.include,
+        "stream": bool(body.stream),
+        "messages": dialogue.turns,
+        "rules": dialogue.rules,
+        "instructions": "\n\n".join(filter(None, [body.instructions, *dialogue.rules])),
+    }
+    new = NewRun("response", request, conversation_id, body.metadata)
+    return ResponseRun(add_run(connection, scope, new, server.options.run_ttl), 0, True, halted)
+
+
+def dialogue_of(
+    connection: Connection, scope: TenantView, server: Server, continued: Continued, said: Items
+) -> Dialogue:
+    """Return what was said up to the items of a request and in them. Raises `ApiError` if they do not fit what they
+    continue."""
+    previous, before, former = continued.previous, list[Object](), Dialogue((), ())
+    if continued.conversation_id is not None:
+        there = items_of(connection, scope, continued.conversation_id)
+        before = kept_items(connection, scope, there, continued.shown)
+    elif previous is not None:
+        for progress in list_responses(connection, server.deployment, previous):
+            part = progress.part
+            if progress.last is None:
+                message = f"Previous response with id '{previous.id}' is still in progress."
+                raise ApiError(400, message, param="previous_response_id")
+            before += [*(part.input if part.number else ()), *progress.output]
+        former = Dialogue(previous.run.request["rules"], conversation_of(connection, previous.run) or ())
+        if previous.run.status == "requires_action" and not previous.over:
+            _check_answered(previous.run, said)
+    whole = expand_compactions(connection, scope.tenant, [*before, *said])
+    if (call := unanswered(whole)) is not None:
+        raise ApiError(400, f"No tool call found for function call output with call_id {call}.", param="input")
+    if said and said[-1]["type"] == "mcp_approval_response":
+        message = f"No approval request is waiting with id '{said[-1]['approval_request_id']}'."
+        raise ApiError(400, message, param="input")
+    return Dialogue([*former.rules, *rules(whole)], [*former.turns, *turns(whole)])
+
+
+# ── going on with a run that waits ───────────────────────────────────────────────────────────────
+
+
+def _find_waiting(
+    connection: Connection, scope: TenantView, items: Items, continued: Continued
+) -> tuple[Part, list[tuple[str, str]]] | None:
+    """Return the response whose calls the last items answer, and the answers, if its run waits for them or was already
+    resumed by them."""
+    answers = answers_at_the_end(items)
+    run_id = run_of_call(answers[0][0]) if answers else None
+    run = None if run_id is None else find_own_run(connection, scope, run_id, lock=True)
+    if run is None or run.kind != "response" or run.thread_id != continued.conversation_id:
+        return None
+    calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in pending_calls(run))
+    answers = answers_at_the_end(items, {calls, *(frozenset(one.calls or ()) for one in run.submissions)})
+    marks = [one.mark for one in run.submissions]
+    mark = submission_digest(answers)
+    number = marks.index(mark) if mark in marks else len(marks)
+    previous = continued.previous
+    if previous is not None and (previous.run.id, previous.number) != (run.id, number):
+        return None
+    part = part_of(run, number) if mark in marks or calls & {call for call, _ in answers} else None
+    return None if part is None else (part, answers)
+
+
+def _go_on(
+    connection: Connection,
+    scope: TenantView,
+    waiting: Part,
+    answers: list[tuple[str, str]],
+    further: FurtherRequest,
+    ttl: int,
+) -> ResponseRun:
+    """Return the response that follows the waiting one. The run keeps its original settings; those of the `further`
+    request are only echoed."""
+    run, items = waiting.run, further.input or ()
+    if waiting.over:
+        return ResponseRun(run, waiting.number + 1, False)
+    _check_answered(run, items)
+    files = {one["call_id"]: shown_in(one["output"]) for one in items if one["type"] in OUTPUTS}
+    answer = parse_submission(run, answers, files)
+    assert answer is not None
+    return ResponseRun(resume_run(connection, scope.author, run, answer, ttl, further), waiting.number + 1, True)
+
+
+def _check_answered(run: RunRow, items: Items) -> None:
+    """Raise `ApiError` unless `items` have outputs for all client functions that `run` waits for."""
+    given = {item["call_id"] for item in items if item["type"] in OUTPUTS}
+    own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
+    for action, _, asked in pending_calls(run):
+        call = call_id(run.id, action.id, asked)
+        if action.tool in own and call not in given:
+            raise ApiError(400, f"No tool output found for function call {call}.", param="input")
+
+
+def _make_room(connection: Connection, scope: TenantView, conversation_id: str, items: Items) -> RunRow | None:
+    """Cancel and return a run that waits on the conversation for other input than these items. Raises `ApiError` if a
+    run is active, or if the items leave a call without output."""
+    active = thread_holder(connection, conversation_id, lock=True)
+    if active is None:
+        return None
+    if active.status != "requires_action":
+        raise locked_conversation()
+    _check_answered(active, items)
+    return cancel_for(connection, scope.author, active)
