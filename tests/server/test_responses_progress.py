@@ -45,7 +45,7 @@ def entries(*events: Event) -> list[Entry]:
 
 def told(log: Sequence[Followed], run: RunRow = RUN) -> list[dict[str, Any]]:
     progress = ResponseProjection(Part(run), {})
-    return [event for item in log for event in progress.tell(item)]
+    return [event for item in log for event in progress.events(item)]
 
 
 def said(*texts: str) -> list[Event]:

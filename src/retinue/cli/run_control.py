@@ -88,7 +88,7 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     """Cancel a run, in a transaction of its own, so that the server's are not held up. With `forgiving`, one that has
     ended meanwhile is no problem."""
     with server_database(db) as connection:
-        from ..server.run_acts import cancel_for
+        from ..server.run_session import cancel_for
         from ..store.audit_author import system_user
         from ..store.run_queries import find_run
 

@@ -7,9 +7,8 @@ from enum import Enum
 from fastapi import HTTPException
 
 from ...errors import StoreConflict, StoreUnavailable
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, api_error_of
 from ..http.objects import Object
-from ..http.request_context import api_error_of
 
 
 class Reason(Enum):

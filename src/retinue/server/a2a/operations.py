@@ -21,12 +21,11 @@ from ...store.event_log import Entry
 from ...store.run_queries import RunFilter, count_runs, page_runs
 from ...store.run_row import RunRow
 from ...store.tenant_view import Page, TenantView
-from ..assistants.threads import find_thread
+from ..content.threads import find_thread
 from ..context import Context
 from ..http.api_errors import ApiError
 from ..http.objects import Object
-from ..run_acts import cancel_for
-from ..run_session import RunSession
+from ..run_session import Projection, RunSession, cancel_for
 from .errors import A2AError, Reason, a2a_error
 from .schemas import INPUT_MODES, OUTPUT_MODES, A2ARequest, ListTasks, Nothing, SendMessage, TaskQuery
 from .tasks import (
@@ -63,7 +62,7 @@ async def _send_message(call: Call, given: SendMessage) -> Object:
     session = RunSession(call.context.server, run)
     session.begin(new=new)
     if not given.configuration.return_immediately:
-        await session.wait(_Rest(), call.request)
+        await session.wait(Projection(run), call.request)
     return {"task": task_object(await _view(call, run.id), given.configuration.history_length)}
 
 
@@ -73,7 +72,7 @@ async def _stream_message(call: Call, given: SendMessage) -> AsyncIterator[str]:
     run, new = await _start(call, given, stream=True)
     fresh = new and not given.message.task_id
     view = RunView(run, []) if fresh else await _view(call, run.id)
-    session = RunSession(call.context.server, run, since=_last(view))
+    session = RunSession(call.context.server, run)
     session.begin(new=new)
     return session.follow(TaskStream(view, call.frame, given.configuration.history_length))
 
@@ -85,7 +84,7 @@ async def _subscribe(call: Call, given: TaskQuery) -> AsyncIterator[str]:
     if not view.run.active:
         said = f"The task has ended ({STATES[view.run.status]}); there is nothing to follow."
         raise A2AError(Reason.UNSUPPORTED_OPERATION, said)
-    return RunSession(call.context.server, view.run, since=_last(view)).follow(TaskStream(view, call.frame))
+    return RunSession(call.context.server, view.run).follow(TaskStream(view, call.frame))
 
 
 async def _get_task(call: Call, given: TaskQuery) -> Object:
@@ -138,7 +137,7 @@ async def _cancel_task(call: Call, given: TaskQuery) -> Object:
     run = await call.context.write(work)
     call.context.server.halted(run)
     if run.active:
-        await RunSession(call.context.server, run).wait(_Rest(), call.request)
+        await RunSession(call.context.server, run).wait(Projection(run), call.request)
     return task_object(await _view(call, run.id), given.history_length)
 
 
@@ -185,34 +184,17 @@ async def _view(call: Call, id_: str) -> RunView:
     return view
 
 
-def _last(view: RunView) -> int:
-    return view.log[-1].seq if view.log else 0
-
-
 # ── following a task ─────────────────────────────────────────────────────────────────────────────
 
 
-class _Rest:
-    """Waits until a run rests."""
-
-    def __init__(self) -> None:
-        self.last: RunRow | None = None
-
-    def tell(self, item: Followed) -> tuple[()]:
-        self.last = item if isinstance(item, RunRow) and item.rests else None
-        return ()
-
-
-class TaskStream:
-    """Folds a run's log into the events of its task: the task as it is, then its updates until it rests. `last` is the
-    run's row then. `view` is the run, with its log as far as the client is told of it at the beginning."""
-
-    tail = ""
+class TaskStream(Projection):
+    """Folds a run's log into the events of its task: the task as it is, then its updates until it rests. `view` is the
+    run, with its log as far as the client is told of it at the beginning."""
 
     def __init__(self, view: RunView, frame: Frames, history_length: int | None = None) -> None:
-        self.last: RunRow | None = None
+        super().__init__(view.run)
         self.head = frame(task_object(view, history_length), "task")
-        self._run = view.run
+        self.since = view.log[-1].seq if view.log else 0
         self._ids = {"taskId": view.run.id, "contextId": context_id(view.run)}
         self._frame = frame
         self._state = STATES[view.run.status]
@@ -220,11 +202,11 @@ class TaskStream:
         for entry in view.log:
             list(self._speech.hear(entry))
 
-    def tell(self, item: Followed) -> Iterator[str]:
+    def frames(self, item: Followed) -> Iterator[str]:
         """Yield the frames of a log entry, or of a new row."""
         if isinstance(item, Entry):
             for said in self._speech.hear(entry=item):
-                told: Object = {**self._ids, "artifact": artifact(self._run, said.number, said.more)}
+                told: Object = {**self._ids, "artifact": artifact(self.run, said.number, said.more)}
                 told |= {"append": said.ended or said.more != said.text, "lastChunk": said.ended}
                 yield self._frame(told, "artifactUpdate")
             return
@@ -233,14 +215,7 @@ class TaskStream:
             yield self._frame({**self._ids, "status": status_object(item)}, "statusUpdate")
         self.last = item if item.rests else None
 
-    def lacks(self, item: Followed) -> bool:
-        """Return `False`: the updates need no more than the log."""
-        return False
-
-    def know(self, run: RunRow) -> None:
-        """Ignore the run's row."""
-
-    def cut(self, error: RetinueError | ApiError) -> str:
+    def error_frame(self, error: RetinueError | ApiError) -> str:
         """Return the frame of the error that cuts the stream off."""
         return self._frame(a2a_error(error), "error")
 

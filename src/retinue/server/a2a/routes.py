@@ -11,10 +11,10 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
 from ..context import Context, ContextDep
+from ..http.api_errors import parameter_path
 from ..http.objects import Object
 from ..http.request_body import json_in
 from ..http.sse import event_stream, frame
-from ..http.validation import parameter_path
 from .errors import KNOWN, A2AError, Reason, a2a_error
 from .operations import OPERATIONS, Call, agent_card
 
@@ -155,7 +155,7 @@ async def json_rpc(agent: str, request: Request, context: ContextDep) -> Respons
         name, params = _read_call(body)
         _check_version(request)
         if name in _BEGINNING:
-            request.state.begin_run()
+            context.admission.begin_run()
         result = await _perform(Call(context, request, agent, frame_in_rpc), name, params)
     except KNOWN as error:
         told = a2a_error(error)

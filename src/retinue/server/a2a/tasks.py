@@ -15,14 +15,10 @@ from ...runs.thread_messages import derived_id, message_id
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow, Status
 from ...store.tenant_view import TenantView
-from ..assistants.messages import add_messages
-from ..assistants.run_creation import NewRun, add_run
-from ..assistants.schemas import MessageCreate
-from ..assistants.threads import find_or_add_thread
-from ..content.tool_outputs import parse_submission
+from ..content.threads import add_messages, find_or_add_thread
 from ..http.api_errors import ApiError
 from ..http.objects import Object, call_id
-from ..run_acts import resume_run
+from ..run_session import NewRun, add_run, answer_calls
 from .errors import A2AError, Reason
 from .schemas import INPUT_MODES, MAX_TEXT, OUTPUT_MODES, Message, SendMessage, TaskState
 
@@ -90,7 +86,7 @@ def start_task(
     except ApiError as error:
         reason = Reason.UNSUPPORTED_OPERATION if error.status == 400 else Reason.INVALID_PARAMS
         raise A2AError(reason, f"The context cannot be used: {error}") from error
-    add_messages(connection, scope, thread, [MessageCreate.model_construct(role="user", content=text)])
+    add_messages(connection, scope, thread, [{"role": "user", "content": text}])
     request = {"model": agent, "message": message.sent(), "context_id": message.context_id, "stream": stream}
     if given.metadata:
         request["request_metadata"] = given.metadata
@@ -107,11 +103,8 @@ def _answer_task(
         said = f"The task is in the state {STATES[run.status]}, in which it takes no message; start a new one."
         raise A2AError(Reason.UNSUPPORTED_OPERATION, said)
     outputs = _read_outputs(run, message)
-    answer = parse_submission(run, outputs)
-    if answer is None:
-        return run, False
     further = FurtherRequest({}, [message.sent()], None, [call for call, _ in outputs])
-    return resume_run(connection, scope.author, run, answer, ttl, further), True
+    return answer_calls(connection, scope.author, run, outputs, ttl, further=further)
 
 
 def _read_outputs(run: RunRow, message: Message) -> Sequence[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Tag
 
@@ -15,6 +15,7 @@ from ..http.common_schemas import (
     Instructions,
     Many,
     Metadata,
+    MetadataUpdate,
     Name,
     ResponseFormat,
     Share,
@@ -138,16 +139,6 @@ class MessageCreate(Wire):
     assistant_id: Id | None = None
 
 
-class MetadataUpdate(Wire):
-    """`POST` to a message or a run: replaces its metadata."""
-
-    metadata: Metadata | None = None
-
-
-MessageUpdate: TypeAlias = MetadataUpdate
-RunUpdate: TypeAlias = MetadataUpdate
-
-
 class ThreadUpdate(MetadataUpdate):
     """`POST /threads/{id}`: only the fields sent change."""
 
@@ -195,17 +186,3 @@ class ThreadRunCreate(RunWishes):
 
     thread: ThreadCreate | None = None
     tool_resources: ToolResources | None = None
-
-
-class ToolOutput(Wire):
-    """The output of a call that the client ran."""
-
-    tool_call_id: Name
-    output: str | None = None
-
-
-class SubmitToolOutputs(Wire):
-    """`POST /threads/{id}/runs/{id}/submit_tool_outputs`."""
-
-    tool_outputs: Annotated[list[ToolOutput], Many]
-    stream: bool | None = None

@@ -210,6 +210,11 @@ class ChatCreate(OneOfTwo):
         return not self.reasoning.exclude and self.reasoning.enabled is not False
 
     @property
+    def spoken(self) -> AudioOption | None:
+        """How the answer is to sound, if it is to be spoken."""
+        return self.audio if "audio" in (self.modalities or ()) else None
+
+    @property
     def with_usage(self) -> bool:
         """Whether a stream ends with the usage."""
         return bool(self.stream_options and self.stream_options.include_usage)

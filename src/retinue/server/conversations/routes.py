@@ -13,13 +13,10 @@ from ...store.memory_states import forget_thread
 from ...store.run_queries import thread_holder
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
-from ..assistants.schemas import MetadataUpdate
 from ..context import ContextDep
 from ..http.api_errors import ApiError
-from ..http.common_schemas import Wire
-from ..http.ids import new_id
-from ..http.lookup import Include, Wanted, deletion_object, list_rows
-from ..http.objects import Object, listed
+from ..http.common_schemas import MetadataUpdate, Wire
+from ..http.objects import Include, Object, Wanted, deletion_object, list_rows, listed, new_id
 from ..http.request_body import JsonRoute
 from .items import append_items, find_item, found_conversation, item_view, locked_conversation
 from .schemas import InputItem

@@ -18,10 +18,9 @@ from ...store.database import Database
 from ...store.tables import vector_store_files
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, invalid_value
 from ..http.objects import Object
 from ..http.request_body import JsonRoute
-from ..http.validation import invalid_value
 from ..indexing.indexer import Indexer
 from .schemas import CompoundFilter, Filter, Search, Value
 from .stores import store_of

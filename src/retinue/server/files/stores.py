@@ -14,15 +14,12 @@ from ...errors import UsageError
 from ...store.tables import files, vector_store_batches, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object
+from ..http.api_errors import ApiError, invalid_value
+from ..http.limits import check_store, check_store_files
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 from ..http.request_body import JsonRoute
-from ..http.validation import invalid_value
 from .routes import no_file
 from .schemas import Chunking, FileWish, StaticChunking, StoreCreate, StoreUpdate
-from .storage_quota import room_for_store, room_in_stores
 
 router = APIRouter(prefix="/vector_stores", route_class=JsonRoute)
 _STATUSES = ("in_progress", "completed", "failed", "cancelled")
@@ -93,7 +90,7 @@ async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
 
 def make_store(connection: Connection, scope: TenantView, given: StoreCreate) -> Kept:
     """Create a vector store with its files. Return its row. Raises `ApiError`."""
-    room_for_store(connection, scope)
+    check_store(connection, scope)
     now = int(time.time())
     body = {
         "name": given.name or "",
@@ -140,7 +137,7 @@ def attach(
     there = {row.id: row.body for row in connection.execute(mine)}
     if missing := [one for one in by_id if one not in there]:
         raise no_file(missing[0], "file_ids")
-    room_in_stores(connection, scope, len(by_id))
+    check_store_files(connection, scope, len(by_id))
     same_store = vector_store_files.c.vector_store_id == store.id
     scope.remove(connection, vector_store_files, same_store, vector_store_files.c.file_id.in_(list(by_id)))
     now = int(time.time())

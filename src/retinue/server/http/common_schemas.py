@@ -279,3 +279,28 @@ class TruncationStrategy(Wire):
 
     type: Literal["auto", "last_messages"]
     last_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+
+
+class MetadataUpdate(Wire):
+    """`POST` to a conversation, a message or a run: replaces its metadata."""
+
+    metadata: Metadata | None = None
+
+
+class ToolOutput(Wire):
+    """The output of a call that the client ran, or a decision on it."""
+
+    tool_call_id: Name
+    output: str | None = None
+
+
+class SubmitToolOutputs(Wire):
+    """Answers to the calls that a run waits for."""
+
+    tool_outputs: Annotated[list[ToolOutput], Many]
+    stream: bool | None = None
+
+    @property
+    def outputs(self) -> list[tuple[str, str]]:
+        """The answers, by the client's ids of the calls."""
+        return [(one.tool_call_id, one.output or "") for one in self.tool_outputs]

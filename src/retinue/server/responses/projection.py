@@ -19,13 +19,12 @@ from ...runs.submissions import arguments_of
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..agents.overrides import HUMAN, inner_name, tools_of
-from ..assistants.hosted_steps import CODE_INTERPRETER
-from ..context import Server
+from ..agents.overrides import CODE_INTERPRETER, HUMAN, inner_name
 from ..conversations.items import item_view
 from ..http.api_errors import ApiError, run_failed_error
 from ..http.objects import Object, call_id, question_for_a_person
 from ..http.sse import frame
+from ..run_session import Projection
 from .options import client_functions, text_input
 from .response import Part, error_event, problem_of, response_object
 
@@ -37,7 +36,7 @@ _MARKED = re.compile(rf" ?({MARK.pattern})")
 _BEGUN = re.compile(r" ?(?:【[^【】]{0,90})?\Z")  # a possible start of a mark, with the space before it
 
 
-class ResponseProjection:
+class ResponseProjection(Projection):
     """Folds a run's log, from its beginning or from where the response `before` ended, into the response `part`.
 
     `tools` are the agent's, by name. `output` holds the items so far, in full; the items and fields shown depend on the
@@ -46,8 +45,18 @@ class ResponseProjection:
     The calls of the agent's own tools are shown only to who asks for them by `include`, declares these tools or
     approved the call: many clients fail at an item that they do not know. A client that knows functions only, and
     declares one called `human_input`, is asked for approvals by calls of it. The model's reasoning is an item if the
-    request asks for its summary, or for its encrypted content.
+    request asks for its summary, or for its encrypted content. A stream has the events after the one numbered `after`.
     """
+
+    last: Object | None = None
+    told = 0
+    _begun = False
+    _end: Entry | None = None  # the entry that ended this part of the log
+    _usage = Usage()
+    _reasoning: int | None = None  # the position of the open item of reasoning
+    _message: int | None = None  # the position of the open message
+    _text = ""  # of the open message, with its citation marks
+    _shown = ""  # the part of it already streamed
 
     def __init__(
         self,
@@ -55,11 +64,12 @@ class ResponseProjection:
         tools: Mapping[str, Tool],
         include: Collection[str] = (),
         before: ResponseProjection | None = None,
+        after: int = -1,
     ) -> None:
+        super().__init__(part.run)
         self.output: list[Object] = []
-        self.last: Object | None = None
         self.part = part
-        self.told = 0
+        self._after = after
         self._tools = tools
         self._include = frozenset([*include, *part.include])
         types = {one.get("type") for one in part.run.request.get("tools") or ()}
@@ -71,31 +81,36 @@ class ResponseProjection:
         begun_with = client_functions(part.run.request["asked"]["tools"])
         self._functions = {inner_name(one.function["name"]): one for one in begun_with}
         self._hidden: list[int] = []  # the positions of items that are not shown
-        self._begun = False
-        self._end: Entry | None = None  # the entry that ended this part of the log
-        self._usage = Usage()
         # how often a call waited, by its id in the log
         self._asked: Counter[str] = before._asked if before else Counter()
         self._approved: dict[str, str] = {}  # approval request ids, by call id in the log
         self._calls: dict[str, int] = {}  # calls under way: their positions in the output
         self._speech = Speech()
-        self._message: int | None = None  # the position of the open message
         self._summarizes = bool((part.asked.get("reasoning") or {}).get("summary"))
         self._reasons = self._summarizes or "reasoning.encrypted_content" in part.include
-        self._reasoning: int | None = None  # the position of the open item of reasoning
         self._thoughts = Thoughts()
-        self._text = ""  # of the open message, with its citation marks
-        self._shown = ""  # the part of it already streamed
         self._cited: list[Object] = []  # its annotations
 
-    def tell(self, item: Followed) -> Iterator[Object]:
+    def events(self, item: Followed) -> Iterator[Object]:
         """Yield the events that follow from a log entry or a status change."""
-        for event in self._told(item):
+        for event in self._fold(item):
             at = event.get("output_index")
             if at not in self._hidden:
                 place = {} if at is None else {"output_index": at - bisect(self._hidden, at)}
                 yield {"type": event["type"], "sequence_number": self.told, **event, **place}
                 self.told += 1
+
+    def frames(self, item: Followed) -> Iterator[str]:
+        """Yield the frames of the events that the client has not received yet."""
+        for event in self.events(item):
+            if event["sequence_number"] > self._after:
+                yield frame(event, event["type"])
+
+    def error_frame(self, error: Exception) -> str:
+        """Return the event that reports `error`."""
+        told = error if isinstance(error, ApiError) else ApiError(500, str(error), kind="server_error")
+        fields = error_event(told.body["error"])
+        return frame({"type": "error", "sequence_number": self.told, **fields}, "error")
 
     def now(self, run: RunRow) -> Object:
         """Return the response at this time, given the current row of its run."""
@@ -106,11 +121,11 @@ class ResponseProjection:
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
-    def _told(self, item: Followed) -> Iterator[Object]:
+    def _fold(self, item: Followed) -> Iterator[Object]:
         """Yield the events, those of hidden items among them."""
         if self.last is not None:
             return
-        if not self.told:  # counted by `tell`, event by event
+        if not self.told:  # counted by `events`, event by event
             status = "queued" if self.part.asked["background"] else "in_progress"
             for name in ("created", "queued") if status == "queued" else ("created",):
                 yield _event(f"response.{name}", response=response_object(self.part, status))
@@ -417,44 +432,3 @@ def annotate(text: str, sources: Mapping[str, Source], *, whole: bool) -> Annota
             annotations.append({"type": "file_citation", "index": len(told), **about})
     rest = text[begin:]
     return AnnotatedText(told + (rest if whole else _BEGUN.sub("", rest, count=1)), annotations)
-
-
-class ResponseEvents:
-    """The event stream of a response until it ends; `last` is then the response.
-
-    Args:
-        server: The server.
-        part: The response.
-        after: The number of the last event that the client received; -1 for none.
-        include: Adds to the `include` of the request.
-    """
-
-    head = tail = ""
-
-    def __init__(self, server: Server, part: Part, after: int = -1, include: Collection[str] = ()) -> None:
-        self._response = ResponseProjection(part, tools_of(server.deployment, part.run), include)
-        self._after = after
-
-    @property
-    def last(self) -> Object | None:
-        """The final response, once it has ended."""
-        return self._response.last
-
-    def tell(self, item: Followed) -> Iterator[str]:
-        """Yield the frames of a log entry, or of a new row."""
-        for event in self._response.tell(item):
-            if event["sequence_number"] > self._after:
-                yield frame(event, event["type"])
-
-    def lacks(self, item: Followed) -> bool:
-        """Return `False`: the log has all that a response needs."""
-        return False
-
-    def know(self, run: RunRow) -> None:
-        """Ignore the run's row."""
-
-    def cut(self, error: Exception) -> str:
-        """Return the event that reports `error`."""
-        told = error if isinstance(error, ApiError) else ApiError(500, str(error), kind="server_error")
-        fields = error_event(told.body["error"])
-        return frame({"type": "error", "sequence_number": self._response.told, **fields}, "error")

@@ -13,32 +13,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
-from ..._internal.concurrency import run_in_thread
 from ...core.values import Usage
 from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents import declared_tools
-from ..agents.overrides import check_functions, tools_of
-from ..context import Context, ContextDep, Server
+from ..agents.overrides import tools_of
+from ..context import Context, ContextDep
 from ..conversations.compaction import TYPE, make_secret, seal_compaction
 from ..conversations.items import PREFIXES, item_view
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.lookup import Include, Wanted, list_objects
-from ..http.objects import Object
+from ..http.api_errors import ApiError, missing_parameter
+from ..http.objects import Include, Object, Wanted, list_objects, new_id
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
-from ..http.validation import missing_parameter
 from ..models.list import no_agent
-from ..run_acts import cancel_for
-from ..run_failure import error_of_run
-from ..run_session import RunSession
+from ..run_session import RunSession, cancel_for
 from .input import count_tokens, items_of_turns, readable_items
-from .options import client_functions
-from .projection import ResponseEvents, ResponseProjection
+from .projection import ResponseProjection
 from .response import Part, usage_object
-from .run import Continued, conversation_named, dialogue_of, read_given, start_response
+from .run import Continued, ResponseRequest, check_request, conversation_named, dialogue_of
 from .schemas import Compact, InputTokens, ResponseCreate
 from .stored import current_response, found_response, previous_part, read_input
 
@@ -49,33 +41,13 @@ _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Create a response."""
-    server = context.server
-    await _check(body, server, request)
-    if body.background and body.store is False:
-        raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
-    given = await read_given(context, body)
-    work = partial(start_response, server=server, body=body, given=given, own=context.own)
-    run, number, new, halted = await context.write(work)
-    part = Part(run, number)
-    lasting = body.background or context.repeat is not None  # else it is cancelled with its connection, as at OpenAI
-    session = RunSession(server, run, lasting=lasting)
-    session.begin(new=new, halted=halted)
-    if body.stream:
-        return event_stream(session.follow(ResponseEvents(server, part)))
-    if body.background:
-        return ResponseProjection(part, {}).now(run)
-    progress = ResponseProjection(part, tools_of(server.deployment, run))
-    run = await session.wait(progress, request)
-    response = progress.now(run)
-    if run.suspended or response["status"] in ("failed", "cancelled"):
-        raise await error_of_run(server, run)
-    return response
+    return await ResponseRequest(context, request, body).respond()
 
 
 @router.post("/input_tokens")
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """Estimate the input tokens of such a response."""
-    await _check(body, context.server, request)
+    await check_request(body, context.server, request)
     conversation_id = conversation_named(body)
     items = await read_input(context, body.sent().get("input"), conversation_id)
 
@@ -113,21 +85,6 @@ async def compact(body: Compact, context: ContextDep) -> Object:
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 
 
-async def _check(body: InputTokens, server: Server, request: Request) -> None:
-    """Raise `ApiError` for parameters that are invalid whatever the context."""
-    agents = server.deployment.agents
-    name = body.model or next(iter(agents))
-    if name not in agents:
-        raise no_agent(name, agents)
-    tools = body.sent().get("tools") or ()
-    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
-    if functions := client_functions(tools):
-        placed = [(f"tools[{one.number}]", one.function) for one in functions]
-        await run_in_thread(check_functions, agents[name], placed)
-    if body.input is None and body.previous_response_id is None and body.conversation is None:
-        raise missing_parameter("input")
-
-
 # ── stored responses ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -145,8 +102,9 @@ async def retrieve(
         context.begin_stream()
         part = await context.read(partial(found_response, id_=response_id))
         after = -1 if starting_after is None else starting_after
-        events = ResponseEvents(context.server, part, after, include)
-        return event_stream(RunSession(context.server, part.run).follow(events))
+        tools = tools_of(context.server.deployment, part.run)
+        progress = ResponseProjection(part, tools, include, after=after)
+        return event_stream(RunSession(context.server, part.run).follow(progress))
     response.headers.update(context.server.poll_after())
     return await _shown(context, response_id, include)
 

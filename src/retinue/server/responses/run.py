@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from fastapi import Request
 from sqlalchemy import Connection
 
+from ..._internal.concurrency import run_in_thread
 from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.run_conversation import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents.overrides import inner_name, sampling_of
-from ..assistants.run_creation import NewRun, add_run
+from ..agents import declared_tools
+from ..agents.overrides import check_functions, inner_name, sampling_of, tools_of
 from ..content.file_intake import FileLoader, Place, take_in_files, take_in_history
 from ..content.file_parts import Shown, shown_in
-from ..content.tool_outputs import check_decided, parse_submission, submission_digest
+from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, Server, tier_of
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of, locked_conversation
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, missing_parameter
 from ..http.objects import Object, call_id, run_of_call
-from ..run_acts import cancel_for, resume_run
+from ..models.list import no_agent
+from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_for, error_of_run
 from .input import (
     OUTPUTS,
     Items,
@@ -36,26 +39,11 @@ from .input import (
     turns,
     unanswered,
 )
-from .options import options_of
+from .options import client_functions, options_of
+from .projection import ResponseProjection
 from .response import Part, part_of, request_view
 from .schemas import InputTokens, ResponseCreate
 from .stored import list_responses, previous_part, read_input
-
-
-class ResponseRun(NamedTuple):
-    """The response of this number of `run`, whether the run must be started, and the run that was cancelled for it."""
-
-    run: RunRow
-    number: int
-    new: bool
-    halted: RunRow | None = None
-
-
-class Given(NamedTuple):
-    """What a request brings: its items, and the images that its model is shown, by their sources."""
-
-    items: Sequence[Object]
-    shown: Shown
 
 
 class Continued(NamedTuple):
@@ -85,62 +73,101 @@ def conversation_named(body: InputTokens) -> str | None:
     return given if given is None or isinstance(given, str) else given.id
 
 
-async def read_given(context: Context, body: ResponseCreate) -> Given:
-    """Return what a request brings, with the images of its input and of its conversation taken in."""
-    agents, conversation_id = context.server.deployment.agents, conversation_named(body)
-    agent = agents[body.model or next(iter(agents))]
-    items = await read_input(context, body.sent().get("input"), conversation_id)
-    shown = dict(await take_in_files(context, agent, places_of(items)))
-    if conversation_id is not None:
-        there = await context.read(partial(items_of, conversation_id=conversation_id))
-        spoken = [(one["role"], one["content"]) for one in there if one["type"] == "message"]
-        places = [Place(f"conversation[{at}].content", *one) for at, one in enumerate(spoken)]
-        shown = {**await take_in_history(FileLoader.of(context), agent, places), **shown}
-    return Given(items, shown)
+class ResponseRequest(RunApi):
+    """`POST /responses`: a run, or the further response of a run that waits for the client's input."""
+
+    def __init__(self, context: Context, request: Request, body: ResponseCreate) -> None:
+        super().__init__(context, request)
+        self.streams = bool(body.stream)
+        self.lasting = (
+            bool(body.background) or context.repeat is not None
+        )  # else it ends with its connection, as at OpenAI
+        self._body = body
+        self._model = body.model or next(iter(context.server.deployment.agents))
+        self._items: Sequence[Object] = ()
+        self._shown: Shown = {}
+
+    async def prepare(self) -> None:
+        """Check the request, and take in the images of its input and of its conversation."""
+        body, context = self._body, self.context
+        await check_request(body, context.server, self.request)
+        if body.background and body.store is False:
+            raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
+        conversation_id, agent = conversation_named(body), context.server.deployment.agents[self._model]
+        self._items = await read_input(context, body.sent().get("input"), conversation_id)
+        self._shown = await take_in_files(context, agent, places_of(self._items))
+        if conversation_id is not None:
+            there = await context.read(partial(items_of, conversation_id=conversation_id))
+            spoken = [(one["role"], one["content"]) for one in there if one["type"] == "message"]
+            places = [Place(f"conversation[{at}].content", *one) for at, one in enumerate(spoken)]
+            self._shown = {**await take_in_history(FileLoader.of(context), agent, places), **self._shown}
+
+    def begin(self, connection: Connection, scope: TenantView) -> Begun:
+        """Add the run, or let the one that waits for this request go on. Raises `ApiError`."""
+        body, server = self._body, self.context.server
+        conversation_id = conversation_named(body)
+        previous = previous_part(connection, scope, body.previous_response_id, self.context.own)
+        sent = body.sent() | {"model": self._model}
+        sampled = sampling_of(server.deployment.agents[self._model].model)
+        asked = request_view({**sampled, **sent}, self._model, conversation_id)
+        said = readable_items(connection, scope, self._items, self._shown)
+        continued = Continued(previous, conversation_id, self._shown)
+        waiting = _find_waiting(connection, scope, said, continued)
+        if waiting is not None:
+            part, answers = waiting
+            calls = [call for call, _ in answers]
+            further = FurtherRequest({**asked, "model": part.run.agent}, said, body.include, calls)
+            return _go_on(connection, scope, part, answers, further, server.options.run_ttl)
+        check_decided(connection, scope, last_answered(said), "input")
+        if conversation_id is not None:
+            found_conversation(connection, scope, conversation_id, lock=True)
+        dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
+        halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
+        request = {
+            **options_of(sent),
+            **tier_of(sent),
+            "model": self._model,
+            "asked": asked,
+            "input": self._items,
+            "store": asked["store"],
+            "include": body.include,
+            "stream": self.streams,
+            "messages": dialogue.turns,
+            "rules": dialogue.rules,
+            "instructions": "\n\n".join(filter(None, [body.instructions, *dialogue.rules])),
+        }
+        new = NewRun("response", request, conversation_id, body.metadata)
+        return Begun(add_run(connection, scope, new, server.options.run_ttl), True, halted, 0)
+
+    def projection(self, begun: Begun) -> ResponseProjection:
+        """Return the response of this request, which is the one numbered `more` of its run."""
+        return ResponseProjection(Part(begun.run, begun.more), tools_of(self.context.server.deployment, begun.run))
+
+    async def answer(self, session: RunSession, begun: Begun) -> Object:
+        """Return the response once it has ended, or as it is if it runs in the background."""
+        progress = self.projection(begun)
+        if self._body.background:
+            return progress.now(begun.run)
+        run = await session.wait(progress, self.request)
+        response = progress.now(run)
+        if run.suspended or response["status"] in ("failed", "cancelled"):
+            raise await error_of_run(self.context.server, run)
+        return response
 
 
-def start_response(
-    connection: Connection,
-    scope: TenantView,
-    server: Server,
-    body: ResponseCreate,
-    given: Given,
-    own: Collection[str] = (),
-) -> ResponseRun:
-    """Return the response to a request, with its run. It may continue responses in `own` although they are not stored.
-    Raises `ApiError`."""
-    conversation_id = conversation_named(body)
-    previous = previous_part(connection, scope, body.previous_response_id, own)
-    model = body.model or next(iter(server.deployment.agents))
-    sent = body.sent() | {"model": model}
-    asked = request_view({**sampling_of(server.deployment.agents[model].model), **sent}, model, conversation_id)
-    said = readable_items(connection, scope, given.items, given.shown)
-    waiting = _find_waiting(connection, scope, said, Continued(previous, conversation_id))
-    if waiting is not None:
-        part, answers = waiting
-        further = FurtherRequest({**asked, "model": part.run.agent}, said, body.include, [call for call, _ in answers])
-        return _go_on(connection, scope, part, answers, further, server.options.run_ttl)
-    check_decided(connection, scope, last_answered(said), "input")
-    if conversation_id is not None:
-        found_conversation(connection, scope, conversation_id, lock=True)
-    continued = Continued(previous, conversation_id, given.shown)
-    dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
-    halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
-    request = {
-        **options_of(sent),
-        **tier_of(sent),
-        "model": model,
-        "asked": asked,
-        "input": list(given.items),
-        "store": asked["store"],
-        "include": body.include,
-        "stream": bool(body.stream),
-        "messages": dialogue.turns,
-        "rules": dialogue.rules,
-        "instructions": "\n\n".join(filter(None, [body.instructions, *dialogue.rules])),
-    }
-    new = NewRun("response", request, conversation_id, body.metadata)
-    return ResponseRun(add_run(connection, scope, new, server.options.run_ttl), 0, True, halted)
+async def check_request(body: InputTokens, server: Server, request: Request) -> None:
+    """Raise `ApiError` for parameters that are invalid whatever the context."""
+    agents = server.deployment.agents
+    name = body.model or next(iter(agents))
+    if name not in agents:
+        raise no_agent(name, agents)
+    tools = body.sent().get("tools") or ()
+    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
+    if functions := client_functions(tools):
+        placed = [(f"tools[{one.number}]", one.function) for one in functions]
+        await run_in_thread(check_functions, agents[name], placed)
+    if body.input is None and body.previous_response_id is None and body.conversation is None:
+        raise missing_parameter("input")
 
 
 def dialogue_of(
@@ -203,17 +230,16 @@ def _go_on(
     answers: list[tuple[str, str]],
     further: FurtherRequest,
     ttl: int,
-) -> ResponseRun:
+) -> Begun:
     """Return the response that follows the waiting one. The run keeps its original settings; those of the `further`
     request are only echoed."""
     run, items = waiting.run, further.input or ()
     if waiting.over:
-        return ResponseRun(run, waiting.number + 1, False)
+        return Begun(run, False, more=waiting.number + 1)
     _check_answered(run, items)
     files = {one["call_id"]: shown_in(one["output"]) for one in items if one["type"] in OUTPUTS}
-    answer = parse_submission(run, answers, files)
-    assert answer is not None
-    return ResponseRun(resume_run(connection, scope.author, run, answer, ttl, further), waiting.number + 1, True)
+    run, _ = answer_calls(connection, scope.author, run, answers, ttl, files=files, further=further)
+    return Begun(run, more=waiting.number + 1)
 
 
 def _check_answered(run: RunRow, items: Items) -> None:

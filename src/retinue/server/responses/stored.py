@@ -74,7 +74,7 @@ def _project_log(
     progress = ResponseProjection(part, tools_of(deployment, part.run), include)
     items: list[Followed] = [*log, part.run]
     for item in items:
-        list(progress.tell(item))
+        list(progress.events(item))
     return progress
 
 
@@ -87,8 +87,8 @@ def list_responses(connection: Connection, deployment: Deployment, last: Part) -
         progress = ResponseProjection(Part(run, number), tools, before=progress)
         end = run.submissions[number].told if number < len(run.submissions) else math.inf
         while left and left[0].seq <= end:
-            list(progress.tell(left.popleft()))
-        list(progress.tell(run))
+            list(progress.events(left.popleft()))
+        list(progress.events(run))
         yield progress
 
 

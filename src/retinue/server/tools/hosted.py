@@ -18,15 +18,14 @@ from ...runs.citations import FILE_SEARCH, mark
 from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ...tools.passages import stem_words
-from ..assistants.hosted_steps import CODE_INTERPRETER
-from ..assistants.tool_resources import Resources
+from ..agents.overrides import CODE_INTERPRETER, HOSTED
+from ..content.threads import Resources
 from ..files.routes import file_of
 from ..files.schemas import Filter
 from ..files.search import Result, VectorSearch, search, validate_filter
 from ..files.stores import store_of
 from ..http.api_errors import ApiError
 
-HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
 _MOST = 20  # default number of passages of a search
 _TOLD = 7_500  # characters shown to the model, below the limit of a tool's result
 _EXCERPT = 1_500  # characters per passage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.events import Event, Observed, Replied, Said, Stopped, request_usage
@@ -16,7 +16,7 @@ from ..agents.overrides import HUMAN, inner_name
 from ..http.api_errors import ApiError, run_failed_error
 from ..http.objects import Object, call_id, question_for_a_person, tool_call, usage_object
 from ..http.sse import DONE, frame
-from ..run_failure import FAILED
+from ..run_session import FAILED, Projection
 
 
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
@@ -43,29 +43,29 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
     return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run, reasoned)}
 
 
-class Entries:
-    """Collects a run's log entries until it rests; `last` is then its row."""
+class Entries(Projection):
+    """Collects a run's log entries until it rests."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: RunRow) -> None:
+        super().__init__(run)
+        self.since = run.told
         self.log: list[Entry] = []
-        self.last: RunRow | None = None
 
-    def tell(self, item: Followed) -> Sequence[str]:
+    def events(self, item: Followed) -> Iterable[Object]:
         """Collect an entry."""
         if isinstance(item, Entry):
             self.log.append(item)
-        elif item.rests:
-            self.last = item
-        return ()
+        return super().events(item)
 
 
-class Chunks:
-    """The event stream of a completion; `last` is the run's row once it rests."""
+class Chunks(Projection):
+    """The event stream of a completion."""
+
+    tail = DONE
 
     def __init__(self, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
-        self.last: RunRow | None = None
-        self.tail = DONE
-        self._run = run
+        super().__init__(run)
+        self.since = run.told
         self._with_usage = with_usage
         self._reasoning = reasoning
         self._thoughts = Thoughts()
@@ -73,24 +73,16 @@ class Chunks:
         self._reasoned = 0  # tokens of reasoning
         self._speech = Speech()
         self._told: MessageDelta | None = None  # the last one
-        self.head = frame(self._chunk({"role": "assistant", "content": ""}))
+        self.head = frame(self.chunk({"role": "assistant", "content": ""}))
 
-    def tell(self, item: Followed) -> Iterator[str]:
-        """Yield the frames of a log entry, or of a row at which the run rests. Raises `ApiError` if the run failed."""
+    def events(self, item: Followed) -> Iterable[Object]:
+        """Return the chunks of a log entry, or of a row at which the run rests. Raises `ApiError` if it failed."""
         if isinstance(item, Entry):
-            yield from map(frame, self._entry(item))
-        elif item.rests:
-            self.last = item
-            yield from map(frame, self._end(item))
+            return self._entry(item)
+        super().events(item)
+        return self.end(item) if item.rests else ()
 
-    def lacks(self, item: Followed) -> bool:
-        """Return `False`: chunks need no more than the log."""
-        return False
-
-    def know(self, run: RunRow) -> None:
-        """Ignore the run's row."""
-
-    def cut(self, error: Exception) -> str:
+    def error_frame(self, error: Exception) -> str:
         """Return the last frames of a run that failed."""
         if not isinstance(error, ApiError):
             raise error
@@ -99,28 +91,29 @@ class Chunks:
     def _entry(self, entry: Entry) -> Iterator[Object]:
         self._reasoned += _reasoning_tokens(entry)
         if (refusal := _refusal(entry)) is not None:
-            yield self._chunk({"refusal": refusal})
+            yield self.chunk({"refusal": refusal})
             return
         if self._reasoning:
-            yield from map(self._chunk, self._think(entry.event))
+            yield from map(self.chunk, self._think(entry.event))
         for said in self._speech.hear(entry):
             if said.more:
                 between = "\n\n" if said.number and not self._speaks else ""
-                yield self._chunk({"content": between + said.more})
+                yield self.chunk({"content": between + said.more})
             self._told = said
 
-    def _end(self, run: RunRow) -> Iterator[Object]:
+    def end(self, run: RunRow) -> Iterator[Object]:
+        """Yield the chunks with which the stream ends."""
         if run.status in FAILED or run.suspended:
             raise run_failed_error(run)
         for index, call in enumerate(_calls(run)):
             begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
-            yield self._chunk({"tool_calls": [begun]})
+            yield self.chunk({"tool_calls": [begun]})
             arguments = {"arguments": call["function"]["arguments"]}
-            yield self._chunk({"tool_calls": [{"index": index, "function": arguments}]})
-        yield self._chunk({}, _finish(run))
+            yield self.chunk({"tool_calls": [{"index": index, "function": arguments}]})
+        yield self.chunk({}, _finish(run))
         if self._with_usage:
             used = usage(run, self._reasoned)
-            yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": used}
+            yield {**_head(self.run, "chat.completion.chunk"), "choices": [], "usage": used}
 
     def _think(self, event: Event) -> Iterator[Object]:
         """Yield the deltas of the model's reasoning, and of its text besides the answer."""
@@ -136,9 +129,10 @@ class Chunks:
         """Whether a message is open."""
         return self._told is not None and not self._told.ended
 
-    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
+    def chunk(self, delta: Object, finish: str | None = None) -> Object:
+        """Return a chunk."""
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        chunk = {**_head(self._run, "chat.completion.chunk"), "choices": [choice]}
+        chunk = {**_head(self.run, "chat.completion.chunk"), "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
