@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ..http.common_schemas import ByJson, ByType, Id, Many, Name, Wire
 
@@ -60,56 +60,12 @@ class InputAudio(Wire):
     input_audio: Sound
 
 
-class FileCitation(Wire):
-    """A citation of a file."""
+class Annotation(Wire):
+    """A citation of a file, a web page, or a file in a container, or the path of a file; kept as it is sent."""
 
-    type: Literal["file_citation"]
-    file_id: str
-    filename: str
-    index: int
+    model_config = ConfigDict(extra="allow")
 
-
-class UrlCitation(Wire):
-    """A citation of a web page."""
-
-    type: Literal["url_citation"]
-    url: str
-    title: str
-    start_index: int
-    end_index: int
-
-
-class ContainerFileCitation(Wire):
-    """A citation of a file in a container."""
-
-    type: Literal["container_file_citation"]
-    container_id: str
-    file_id: str
-    filename: str
-    start_index: int
-    end_index: int
-
-
-class FilePath(Wire):
-    """A reference to a file's path."""
-
-    type: Literal["file_path"]
-    file_id: str
-    index: int
-
-
-class TopLogprob(Wire):
-    """A candidate token and its log probability."""
-
-    token: str
-    bytes: list[int]
-    logprob: float
-
-
-class Logprob(TopLogprob):
-    """The generated token, with the candidates at its position."""
-
-    top_logprobs: list[TopLogprob]
+    type: Literal["file_citation", "url_citation", "container_file_citation", "file_path"]
 
 
 class OutputText(Wire):
@@ -117,8 +73,8 @@ class OutputText(Wire):
 
     type: Literal["output_text"]
     text: Long
-    annotations: list[Annotated[FileCitation | UrlCitation | ContainerFileCitation | FilePath, ByType()]] | None = None
-    logprobs: list[Logprob] | None = None
+    annotations: list[Annotation] | None = None
+    logprobs: list[dict[str, Any]] | None = None
 
 
 class Refusal(Wire):
@@ -228,37 +184,21 @@ class ItemReference(Wire):
     id: ItemId
 
 
-class McpTool(Wire):
-    """A tool of an MCP server."""
-
-    name: str
-    input_schema: Any
-    description: str | None = None
-    annotations: Any = None
-
-
 class McpListToolsItem(Item):
     """The tool list of an MCP server."""
 
     type: Literal["mcp_list_tools"]
     server_label: str
-    tools: list[McpTool]
+    tools: list[dict[str, Any]]
     error: str | None = None
 
 
-class McpFailure(Wire):
-    """A failure of an MCP server or its connection."""
+class McpError(Wire):
+    """A failure of an MCP server, its connection, or its tool; kept as it is sent."""
 
-    type: Literal["mcp_protocol_error", "http_error"]
-    code: int
-    message: str
+    model_config = ConfigDict(extra="allow")
 
-
-class McpToolFailure(Wire):
-    """A failure of an MCP tool."""
-
-    type: Literal["mcp_tool_execution_error"]
-    content: Any
+    type: Literal["mcp_protocol_error", "mcp_tool_execution_error", "http_error"]
 
 
 class McpCallItem(Item):
@@ -270,7 +210,7 @@ class McpCallItem(Item):
     arguments: Long
     approval_request_id: Id | None = None
     output: Long | None = None
-    error: Annotated[McpFailure | McpToolFailure, ByType()] | None = None
+    error: McpError | None = None
     status: Literal["in_progress", "completed", "incomplete", "calling", "failed"] | None = None
 
 

@@ -16,7 +16,7 @@ from ..conversations.items import PREFIXES
 from ..http.objects import Object, last_error
 
 _RESPONSE = re.compile(r"resp_([0-9a-f]{24})(?:x([1-9][0-9]{0,3}))?")
-_ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p([0-9]{1,4})[io][0-9]{1,5}")
+_ITEM = re.compile(r"[a-z]+_([0-9a-f]{24})p[0-9]{1,4}[io][0-9]{1,5}")
 _DEFAULTS: Mapping[str, Any] = {
     "previous_response_id": None,
     "instructions": None,
@@ -107,10 +107,10 @@ def read_response_id(id_: str) -> tuple[str, int] | None:
     return (f"run_{found[1]}", int(found[2] or 0)) if found else None
 
 
-def read_item_id(id_: str) -> tuple[str, int] | None:
-    """Return the run id and response number in an item id, or `None`."""
+def read_item_id(id_: str) -> str | None:
+    """Return the id of the run in an item id, or `None`."""
     found = _ITEM.fullmatch(id_)
-    return (f"run_{found[1]}", int(found[2])) if found else None
+    return f"run_{found[1]}" if found else None
 
 
 def part_of(run: RunRow | None, number: int) -> Part | None:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from ..._internal.concurrency import run_in_thread
 from ...runs.submissions import FurtherRequest, pending_calls
+from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
@@ -43,7 +44,7 @@ from .options import client_functions, options_of
 from .projection import ResponseProjection
 from .response import Part, part_of, request_view
 from .schemas import InputTokens, ResponseCreate
-from .stored import list_responses, previous_part, read_input
+from .stored import previous_part, project_responses, read_input
 
 
 class Continued(NamedTuple):
@@ -180,7 +181,8 @@ def dialogue_of(
         there = items_of(connection, scope, continued.conversation_id)
         before = kept_items(connection, scope, there, continued.shown)
     elif previous is not None:
-        for progress in list_responses(connection, server.deployment, previous):
+        log = read_events(connection, previous.run.id)
+        for progress in project_responses(server.deployment, previous, log):
             part = progress.part
             if progress.last is None:
                 message = f"Previous response with id '{previous.id}' is still in progress."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,8 +11,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...core.events import Paused
-from ...runs import Followed
 from ...store.event_log import Entry, read_events
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
@@ -23,7 +21,7 @@ from ..content.message_content import prepare_files
 from ..context import Context
 from ..conversations.items import PREFIXES, append_items, items_of, kept_item
 from ..http.api_errors import ApiError
-from ..http.objects import Object, call_id, run_of_call
+from ..http.objects import Object, run_of_call
 from .input import as_items
 from .projection import ResponseProjection
 from .response import Part, part_of, read_item_id, read_response_id
@@ -65,26 +63,19 @@ def current_response(
 ) -> ResponseProjection:
     """Return all that a response has come to by now; `include`: what is to be shown of its items beside what was asked
     for."""
-    return _project_log(deployment, part, read_events(connection, part.run.id), include)
-
-
-def _project_log(
-    deployment: Deployment, part: Part, log: Sequence[Entry], include: Collection[str] = ()
-) -> ResponseProjection:
-    progress = ResponseProjection(part, tools_of(deployment, part.run), include)
-    items: list[Followed] = [*log, part.run]
-    for item in items:
-        list(progress.events(item))
+    *_, progress = project_responses(deployment, part, read_events(connection, part.run.id), include)
     return progress
 
 
-def list_responses(connection: Connection, deployment: Deployment, last: Part) -> Iterator[ResponseProjection]:
-    """Yield what the responses of a run have come to, up to `last`. An entry of the log is read once."""
-    run = last.run
-    tools, left = tools_of(deployment, run), deque(read_events(connection, run.id))
+def project_responses(
+    deployment: Deployment, last: Part, log: Sequence[Entry], include: Collection[str] = ()
+) -> Iterator[ResponseProjection]:
+    """Yield what the responses of a run, up to `last`, came to by this log. An entry is read once."""
+    run, left = last.run, deque(log)
+    tools = tools_of(deployment, run)
     progress: ResponseProjection | None = None
     for number in range(last.number + 1):
-        progress = ResponseProjection(Part(run, number), tools, before=progress)
+        progress = ResponseProjection(Part(run, number), tools, include, progress)
         end = run.submissions[number].told if number < len(run.submissions) else math.inf
         while left and left[0].seq <= end:
             list(progress.events(left.popleft()))
@@ -100,7 +91,7 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
         part = part_of(run, len(run.submissions))
         if part is None or run.thread_id is None:
             return
-        progress = _project_log(deployment, part, log)
+        *_, progress = project_responses(deployment, part, log)
         if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
             append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
 
@@ -121,14 +112,10 @@ async def read_input(context: Context, given: Any, conversation_id: str | None =
     wanted = [item["id"] for item in items if item["type"] == "item_reference"]
     if len(wanted) > _REFERENCES:
         raise ApiError(400, f"Invalid 'input': at most {_REFERENCES} items may be references.", param="input")
-    names = {
-        id_: read_item_id(id_) or await context.read(partial(_find_asking, id_=id_)) for id_ in dict.fromkeys(wanted)
-    }
     found: dict[str, Object] = {}
-    for name in dict.fromkeys(filter(None, names.values())):
-        there = await context.read(partial(_read_items, deployment=context.server.deployment, name=name))
-        found |= {id_: there[id_] for id_ in names if id_ in there}
-    for id_ in names.keys() - found.keys():
+    for run_id in dict.fromkeys(filter(None, map(_run_of, wanted))):
+        found |= await context.read(partial(_read_items, deployment=context.server.deployment, run_id=run_id))
+    for id_ in set(wanted) - found.keys():
         if (item := await context.read(partial(kept_item, item_id=id_))) is None:
             raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
         found[id_] = item
@@ -147,31 +134,17 @@ def _contents(items: Iterable[Mapping[str, Any]]) -> list[Any]:
     return [item.get("content") or item.get("output") for item in items]
 
 
-def _read_items(
-    connection: Connection, scope: TenantView, deployment: Deployment, name: tuple[str, int]
-) -> dict[str, Object]:
-    """Return the items of a response, by their ids."""
-    part = _kept(connection, scope, name)
-    if part is None or not part.stored:
-        return {}
-    return {one["id"]: one for one in [*part.input, *current_response(connection, deployment, part).output]}
-
-
-def _find_asking(connection: Connection, scope: TenantView, id_: str) -> tuple[str, int] | None:
-    """Return the run and the number of the response that asked for the approval of this id, which is named after its
-    call; `None` if there is none."""
+def _run_of(id_: str) -> str | None:
+    """Return the run that an item id names; a request for approval is named after its call."""
     kind, _, rest = id_.partition("_")
-    wanted = f"call_{rest}"
-    run_id = run_of_call(wanted) if kind == PREFIXES["mcp_approval_request"] else None
-    run = None if run_id is None else find_own_run(connection, scope, run_id)
-    if run is None:
-        return None
-    asked = Counter[str]()
-    for entry in read_events(connection, run.id):
-        if isinstance(entry.event, Paused):
-            call = entry.event.action.id
-            asked[call] += 1
-            if call_id(run.id, call, asked[call]) == wanted:
-                begun = [number for number in range(len(run.submissions) + 1) if Part(run, number).begin < entry.seq]
-                return run.id, begun[-1]
-    return None
+    return run_of_call(f"call_{rest}") if kind == PREFIXES["mcp_approval_request"] else read_item_id(id_)
+
+
+def _read_items(connection: Connection, scope: TenantView, deployment: Deployment, run_id: str) -> dict[str, Object]:
+    """Return the items of a run's stored responses, by their ids."""
+    run = find_own_run(connection, scope, run_id)
+    last = part_of(run, len(run.submissions)) if run is not None else None
+    if last is None:
+        return {}
+    there = project_responses(deployment, last, read_events(connection, run_id))
+    return {item["id"]: item for one in there if one.part.stored for item in (*one.part.input, *one.output)}
