@@ -79,7 +79,7 @@ def _part(part: Mapping[str, Any], *, assistant: bool) -> Object:
 # ── storage ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def found_conversation(connection: Connection, scope: TenantView, conversation_id: str, *, lock: bool = False) -> Kept:
+def find_conversation(connection: Connection, scope: TenantView, conversation_id: str, *, lock: bool = False) -> Kept:
     """Return the row of this conversation, locked as `TenantView.find` does. Raises `ApiError` (404) if it does not
     exist."""
     row = scope.find(connection, conversations, conversation_id, lock=lock)
@@ -103,12 +103,12 @@ def find_item(connection: Connection, scope: TenantView, conversation_id: str, i
 
 def items_of(connection: Connection, scope: TenantView, conversation_id: str) -> list[Object]:
     """Return the conversation's items, oldest first. Raises `ApiError` if it does not exist."""
-    found_conversation(connection, scope, conversation_id)
+    find_conversation(connection, scope, conversation_id)
     query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.conversation_id == conversation_id)
     return list(connection.execute(query.order_by(items.c.number)).scalars())
 
 
-def kept_item(connection: Connection, scope: TenantView, item_id: str) -> Object | None:
+def find_anywhere(connection: Connection, scope: TenantView, item_id: str) -> Object | None:
     """Return the tenant's latest item that clients know by this id, from any conversation, or `None`."""
     query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.item_id == item_id)
     body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
@@ -127,7 +127,7 @@ def append_items(
     """
     scope = TenantView(tenant)
     if run_id is None:
-        found_conversation(connection, scope, conversation_id, lock=True)
+        find_conversation(connection, scope, conversation_id, lock=True)
     elif scope.find(connection, conversations, conversation_id, lock=True) is None:
         return []
     named = [_identified(connection, scope, one) for one in given]
@@ -151,7 +151,7 @@ def append_items(
 def _identified(connection: Connection, scope: TenantView, item: Mapping[str, Any]) -> Object:
     """Return an item in its stored form, with an id."""
     if kind_of(item) == "item_reference":
-        if (body := kept_item(connection, scope, item["id"])) is None:
+        if (body := find_anywhere(connection, scope, item["id"])) is None:
             raise ApiError(404, f"Item with id '{item['id']}' not found.", param="items")
         return body
     form = stored_item(item)

@@ -18,7 +18,7 @@ from ..http.api_errors import ApiError
 from ..http.common_schemas import MetadataUpdate, Wire
 from ..http.objects import Include, Object, Wanted, deletion_object, list_rows, listed, new_id
 from ..http.request_body import JsonRoute
-from .items import append_items, find_item, found_conversation, item_view, locked_conversation
+from .items import append_items, find_conversation, find_item, item_view, locked_conversation
 from .schemas import InputItem
 
 router = APIRouter(prefix="/conversations", route_class=JsonRoute)
@@ -54,7 +54,7 @@ async def create_conversation(context: ContextDep, given: ConversationCreate | N
 async def retrieve_conversation(context: ContextDep, conversation_id: str) -> Object:
     """Retrieve a conversation."""
     return await context.read(
-        lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
+        lambda connection, scope: _conversation_object(find_conversation(connection, scope, conversation_id))
     )
 
 
@@ -63,7 +63,7 @@ async def update_conversation(context: ContextDep, conversation_id: str, given: 
     """Replace a conversation's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        row = found_conversation(connection, scope, conversation_id, lock=True)
+        row = find_conversation(connection, scope, conversation_id, lock=True)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
             row = scope.change(connection, conversations, conversation_id, {"body": body}) or row
@@ -91,7 +91,7 @@ async def list_items(context: ContextDep, conversation_id: str, page: Wanted, in
     """List a conversation's items, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        found_conversation(connection, scope, conversation_id)
+        find_conversation(connection, scope, conversation_id)
         ends = (end and find_item(connection, scope, conversation_id, end) for end in (page.after, page.before))
         after, before = (row.id if row else None for row in ends)
         asked = page._replace(after=after, before=before)
@@ -118,8 +118,8 @@ async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str,
     """Retrieve an item."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        found_conversation(connection, scope, conversation_id)
-        return item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
+        find_conversation(connection, scope, conversation_id)
+        return item_view(_get_item(connection, scope, conversation_id, item_id).body, include)
 
     return await context.read(read)
 
@@ -130,7 +130,7 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         row = _free(connection, scope, conversation_id)
-        scope.remove(connection, items, items.c.id == _found_item(connection, scope, conversation_id, item_id).id)
+        scope.remove(connection, items, items.c.id == _get_item(connection, scope, conversation_id, item_id).id)
         return _conversation_object(row)
 
     return await context.write(remove)
@@ -139,14 +139,14 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
     a person does not count as active."""
-    row = found_conversation(connection, scope, conversation_id, lock=True)
+    row = find_conversation(connection, scope, conversation_id, lock=True)
     run = thread_holder(connection, conversation_id)
     if run is not None and run.status != "requires_action":
         raise locked_conversation()
     return row
 
 
-def _found_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
+def _get_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
     row = find_item(connection, scope, conversation_id, item_id)
     if row is None:
         raise ApiError(404, f"Item with id '{item_id}' not found.")

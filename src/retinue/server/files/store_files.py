@@ -95,16 +95,15 @@ async def retrieve_store_file_content(context: ContextDep, vector_store_id: str,
 async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
     """Add several files to a store."""
 
-    if given.file_ids is not None and given.files is not None:
-        raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
-    if given.file_ids is None and given.files is None:
-        raise missing_parameter("file_ids")
-    common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
-    wishes = given.files or [FileWish(file_id=one, **common) for one in given.file_ids or ()]
-    values = {"id": new_id("vsfb"), "created_at": int(time.time()), "vector_store_id": vector_store_id}
-
     def add(connection: Connection, scope: TenantView) -> Object:
         store = store_of(connection, scope, vector_store_id, used=True, lock=True)
+        if given.file_ids is not None and given.files is not None:
+            raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
+        if given.file_ids is None and given.files is None:
+            raise missing_parameter("file_ids")
+        common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
+        wishes = given.files or [FileWish(file_id=one, **common) for one in given.file_ids or ()]
+        values = {"id": new_id("vsfb"), "created_at": int(time.time()), "vector_store_id": vector_store_id}
         row = scope.add(connection, vector_store_batches, {**values, "body": {"cancelled": False}})
         attach(connection, scope, store, wishes, row.id)
         return _batch_object(connection, row)

@@ -55,7 +55,9 @@ def readable_items(connection: Connection, scope: TenantView, items: Items, show
     return there
 
 
-def kept_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
+def readable_history(
+    connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None
+) -> list[Object]:
     """Return stored `items` with text files inlined, as far as possible, and the images marked that are `shown`."""
     readable, there = Readable(connection, scope, shown), [dict(item) for item in items]
     for item in reversed(there):  # the newest files are inlined first
@@ -67,7 +69,7 @@ def kept_items(connection: Connection, scope: TenantView, items: Items, shown: S
 # ── answers to pending calls ─────────────────────────────────────────────────────────────────────
 
 
-def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
+def list_last_answers(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
     """Return what the last items answer to pending calls, by call id; an approval is in the form that `parse_decision`
     reads.
 
@@ -89,7 +91,7 @@ def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> l
     return answers[::-1] if row is None or frozenset(call for call, _ in answers) in sets else row
 
 
-def last_answered(items: Items) -> str | None:
+def find_last_answered(items: Items) -> str | None:
     """Return the id of the call that the last answer among the items is for, or `None`."""
     return next((_answer(item)[0] for item in reversed(items) if item["type"] in _ANSWERS), None)
 
@@ -102,7 +104,7 @@ def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
     return call, "approve" if item["approve"] else json.dumps(rejected)
 
 
-def unanswered(items: Items) -> str | None:
+def find_orphan_output(items: Items) -> str | None:
     """Return the id of a call that has an output in `items` but no call, or `None`."""
     calls = {item["call_id"] for item in items if call_of(item) is not None}
     return next((one["call_id"] for one in items if one["type"] in OUTPUTS and one["call_id"] not in calls), None)

@@ -30,9 +30,9 @@ from ..run_session import RunSession, cancel_for
 from .input import count_tokens, items_of_turns, readable_items
 from .projection import ResponseProjection
 from .response import Part, usage_object
-from .run import Continued, ResponseRequest, check_request, conversation_named, dialogue_of
+from .run import Continued, ResponseRequest, check_request, dialogue_of, read_conversation_id
 from .schemas import Compact, InputTokens, ResponseCreate
-from .stored import current_response, found_response, previous_part, read_input
+from .stored import current_response, find_previous, find_response, read_input
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
 _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
@@ -48,11 +48,11 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """Estimate the input tokens of such a response."""
     await check_request(body, context.server, request)
-    conversation_id = conversation_named(body)
+    conversation_id = read_conversation_id(body)
     items = await read_input(context, body.sent().get("input"), conversation_id)
 
     def work(connection: Connection, scope: TenantView) -> int:
-        continued = Continued(previous_part(connection, scope, body.previous_response_id), conversation_id)
+        continued = Continued(find_previous(connection, scope, body.previous_response_id), conversation_id)
         said = readable_items(connection, scope, items)
         dialogue = dialogue_of(connection, scope, context.server, continued, said)
         texts = [str(one["content"]) for one in dialogue.turns]
@@ -73,7 +73,7 @@ async def compact(body: Compact, context: ContextDep) -> Object:
     items = await read_input(context, body.sent().get("input"))
 
     def work(connection: Connection, scope: TenantView) -> str:
-        previous = previous_part(connection, scope, body.previous_response_id, context.own)
+        previous = find_previous(connection, scope, body.previous_response_id, context.own)
         said = readable_items(connection, scope, items)
         dialogue = dialogue_of(connection, scope, context.server, Continued(previous), said)
         rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
@@ -100,7 +100,7 @@ async def retrieve(
     """Retrieve a response, or stream its events after `starting_after`."""
     if stream:
         context.begin_stream()
-        part = await context.read(partial(found_response, id_=response_id))
+        part = await context.read(partial(find_response, id_=response_id))
         after = -1 if starting_after is None else starting_after
         tools = tools_of(context.server.deployment, part.run)
         progress = ResponseProjection(part, tools, include, after=after)
@@ -112,12 +112,12 @@ async def retrieve(
 @router.delete("/{response_id}")
 async def delete(response_id: str, context: ContextDep) -> Object:
     """Delete a response; if it is active, it is cancelled."""
-    part = await context.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(find_response, id_=response_id))
     if part.run.active and not part.over:
         await _halt(context, response_id)
 
     def work(connection: Connection, scope: TenantView) -> list[RunRow]:
-        part = found_response(connection, scope, response_id, lock=True)
+        part = find_response(connection, scope, response_id, lock=True)
         gone = {*part.run.deleted, part.number}
         if len(gone) <= len(part.run.submissions):  # the run has other responses
             set_deleted(connection, part.run, sorted(gone))
@@ -134,7 +134,7 @@ async def delete(response_id: str, context: ContextDep) -> Object:
 @router.post("/{response_id}/cancel")
 async def cancel(response_id: str, context: ContextDep) -> Object:
     """Cancel a background response. Cancelling it again has no effect."""
-    part = await context.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(find_response, id_=response_id))
     if not part.asked["background"]:
         raise ApiError(400, "Cannot cancel a synchronous response.")
     shown = await _shown(context, response_id)
@@ -149,13 +149,13 @@ async def cancel(response_id: str, context: ContextDep) -> Object:
 @router.get("/{response_id}/input_items")
 async def input_items(response_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
     """List the input items of a response."""
-    part = await context.read(partial(found_response, id_=response_id))
+    part = await context.read(partial(find_response, id_=response_id))
     return list_objects([item_view(item, include) for item in part.input], page)
 
 
 async def _shown(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: TenantView) -> Object:
-        part = found_response(connection, scope, response_id)
+        part = find_response(connection, scope, response_id)
         return current_response(connection, context.server.deployment, part, include).now(part.run)
 
     return await context.read(work)
@@ -165,7 +165,7 @@ async def _halt(context: Context, response_id: str) -> None:
     """Cancel the run of a response, and wait until it has ended."""
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
-        part = found_response(connection, scope, response_id, lock=True)
+        part = find_response(connection, scope, response_id, lock=True)
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
         return part.run, part.number, cancel_for(connection, scope.author, part.run) if wanted else None
 

@@ -23,7 +23,7 @@ from ..content.file_parts import Shown, shown_in
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, Server, tier_of
 from ..conversations.compaction import expand_compactions
-from ..conversations.items import found_conversation, items_of, locked_conversation
+from ..conversations.items import find_conversation, items_of, locked_conversation
 from ..http.api_errors import ApiError, missing_parameter
 from ..http.objects import Object, call_id, run_of_call
 from ..models.list import no_agent
@@ -31,20 +31,20 @@ from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_cal
 from .input import (
     OUTPUTS,
     Items,
-    answers_at_the_end,
-    kept_items,
-    last_answered,
+    find_last_answered,
+    find_orphan_output,
+    list_last_answers,
     places_of,
+    readable_history,
     readable_items,
     rules,
     turns,
-    unanswered,
 )
 from .options import client_functions, options_of
 from .projection import ResponseProjection
 from .response import Part, part_of, request_view
 from .schemas import InputTokens, ResponseCreate
-from .stored import previous_part, project_responses, read_input
+from .stored import find_previous, project_responses, read_input
 
 
 class Continued(NamedTuple):
@@ -62,7 +62,7 @@ class Dialogue(NamedTuple):
     turns: Sequence[Mapping[str, object]]
 
 
-def conversation_named(body: InputTokens) -> str | None:
+def read_conversation_id(body: InputTokens) -> str | None:
     """Return the id of the request's conversation, or `None`. Raises `ApiError` if it also continues a response."""
     if body.conversation is not None and body.previous_response_id is not None:
         message = (
@@ -94,7 +94,7 @@ class ResponseRequest(RunApi):
         await check_request(body, context.server, self.request)
         if body.background and body.store is False:
             raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
-        conversation_id, agent = conversation_named(body), context.server.deployment.agents[self._model]
+        conversation_id, agent = read_conversation_id(body), context.server.deployment.agents[self._model]
         self._items = await read_input(context, body.sent().get("input"), conversation_id)
         self._shown = await take_in_files(context, agent, places_of(self._items))
         if conversation_id is not None:
@@ -106,8 +106,8 @@ class ResponseRequest(RunApi):
     def begin(self, connection: Connection, scope: TenantView) -> Begun:
         """Add the run, or let the one that waits for this request go on. Raises `ApiError`."""
         body, server = self._body, self.context.server
-        conversation_id = conversation_named(body)
-        previous = previous_part(connection, scope, body.previous_response_id, self.context.own)
+        conversation_id = read_conversation_id(body)
+        previous = find_previous(connection, scope, body.previous_response_id, self.context.own)
         sent = body.sent() | {"model": self._model}
         sampled = sampling_of(server.deployment.agents[self._model].model)
         asked = request_view({**sampled, **sent}, self._model, conversation_id)
@@ -119,9 +119,9 @@ class ResponseRequest(RunApi):
             calls = [call for call, _ in answers]
             further = FurtherRequest({**asked, "model": part.run.agent}, said, body.include, calls)
             return _go_on(connection, scope, part, answers, further, server.options.run_ttl)
-        check_decided(connection, scope, last_answered(said), "input")
+        check_decided(connection, scope, find_last_answered(said), "input")
         if conversation_id is not None:
-            found_conversation(connection, scope, conversation_id, lock=True)
+            find_conversation(connection, scope, conversation_id, lock=True)
         dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
         halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
         request = {
@@ -179,7 +179,7 @@ def dialogue_of(
     previous, before, former = continued.previous, list[Object](), Dialogue((), ())
     if continued.conversation_id is not None:
         there = items_of(connection, scope, continued.conversation_id)
-        before = kept_items(connection, scope, there, continued.shown)
+        before = readable_history(connection, scope, there, continued.shown)
     elif previous is not None:
         log = read_events(connection, previous.run.id)
         for progress in project_responses(server.deployment, previous, log):
@@ -192,7 +192,7 @@ def dialogue_of(
         if previous.run.status == "requires_action" and not previous.over:
             _check_answered(previous.run, said)
     whole = expand_compactions(connection, scope.tenant, [*before, *said])
-    if (call := unanswered(whole)) is not None:
+    if (call := find_orphan_output(whole)) is not None:
         raise ApiError(400, f"No tool call found for function call output with call_id {call}.", param="input")
     if said and said[-1]["type"] == "mcp_approval_response":
         message = f"No approval request is waiting with id '{said[-1]['approval_request_id']}'."
@@ -208,13 +208,13 @@ def _find_waiting(
 ) -> tuple[Part, list[tuple[str, str]]] | None:
     """Return the response whose calls the last items answer, and the answers, if its run waits for them or was already
     resumed by them."""
-    answers = answers_at_the_end(items)
+    answers = list_last_answers(items)
     run_id = run_of_call(answers[0][0]) if answers else None
     run = None if run_id is None else find_own_run(connection, scope, run_id, lock=True)
     if run is None or run.kind != "response" or run.thread_id != continued.conversation_id:
         return None
     calls = frozenset(call_id(run.id, action.id, asked) for action, _, asked in pending_calls(run))
-    answers = answers_at_the_end(items, {calls, *(frozenset(one.calls or ()) for one in run.submissions)})
+    answers = list_last_answers(items, {calls, *(frozenset(one.calls or ()) for one in run.submissions)})
     marks = [one.mark for one in run.submissions]
     mark = submission_digest(answers)
     number = marks.index(mark) if mark in marks else len(marks)

@@ -19,7 +19,7 @@ from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of
 from ..content.message_content import prepare_files
 from ..context import Context
-from ..conversations.items import PREFIXES, append_items, items_of, kept_item
+from ..conversations.items import PREFIXES, append_items, find_anywhere, items_of
 from ..http.api_errors import ApiError
 from ..http.objects import Object, run_of_call
 from .input import as_items
@@ -29,7 +29,7 @@ from .response import Part, part_of, read_item_id, read_response_id
 _REFERENCES = 100  # of a request, to items: each may be another log's
 
 
-def found_response(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> Part:
+def find_response(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> Part:
     """Return the response of this id; `lock` locks its run until the transaction ends. Raises `ApiError` (404)."""
     part = _kept(connection, scope, read_response_id(id_), lock=lock)
     if part is None or not part.stored:
@@ -37,7 +37,7 @@ def found_response(connection: Connection, scope: TenantView, id_: str, *, lock:
     return part
 
 
-def previous_part(connection: Connection, scope: TenantView, id_: str | None, own: Collection[str] = ()) -> Part | None:
+def find_previous(connection: Connection, scope: TenantView, id_: str | None, own: Collection[str] = ()) -> Part | None:
     """Return the response that a request goes on from, if it does; those of `own` need not be stored. Raises `ApiError`
     (400)."""
     if id_ is None:
@@ -116,7 +116,7 @@ async def read_input(context: Context, given: Any, conversation_id: str | None =
     for run_id in dict.fromkeys(filter(None, map(_run_of, wanted))):
         found |= await context.read(partial(_read_items, deployment=context.server.deployment, run_id=run_id))
     for id_ in set(wanted) - found.keys():
-        if (item := await context.read(partial(kept_item, item_id=id_))) is None:
+        if (item := await context.read(partial(find_anywhere, item_id=id_))) is None:
             raise ApiError(404, f"Item with id '{id_}' not found.", param="input")
         found[id_] = item
     for at, item in enumerate(items):
