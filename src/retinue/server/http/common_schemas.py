@@ -40,28 +40,6 @@ class OneOfTwo(Wire):
         return given
 
 
-def by_type(*names: str) -> Discriminator:
-    """Return a discriminator for objects by `type`. Tags are `<NAME>`, which no key can be; the error's message lists
-    the names."""
-
-    def tag(value: Any) -> str | None:
-        kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-        return f"<{kind}>" if isinstance(kind, str) and kind in names else None
-
-    return Discriminator(tag, "by_type", ", ".join(f"'{name}'" for name in names))
-
-
-def either(said: str, **kinds: type) -> Discriminator:
-    """Return a discriminator by JSON type; `said` describes the expected value."""
-
-    def tag(value: Any) -> str | None:
-        if isinstance(value, Wire):
-            return "<object>"
-        return next((f"<{name}>" for name, kind in kinds.items() if isinstance(value, kind)), None)
-
-    return Discriminator(tag, "either", said)
-
-
 class ByType:
     """Tells the members of a union of objects apart by their `type`: `Annotated[A | B, ByType()]`. `read_type` reads
     the type where it may be left out. Tags are `<NAME>`, which no key can be; the error's message lists the names."""
