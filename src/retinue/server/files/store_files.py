@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from sqlalchemy import ColumnElement, Connection, update
 
 from ..._internal.concurrency import run_in_thread
@@ -15,152 +15,143 @@ from ..context import ContextDep
 from ..http.api_errors import ApiError, missing_parameter, not_found
 from ..http.objects import Object, Wanted, list_rows, new_id
 from ..http.request_body import JsonRoute
-from .attachment import attach, counted, store_of
 from .schemas import BatchCreate, FileChange, FileWish
+from .stores import attach, count_files, store_of
 
-router = APIRouter(route_class=JsonRoute)
+router = APIRouter(prefix="/vector_stores/{vector_store_id}", route_class=JsonRoute)
 _COLUMNS = vector_store_files.c
-_Status = Literal["in_progress", "completed", "failed", "cancelled"]
+Filter = Annotated[Literal["in_progress", "completed", "failed", "cancelled"] | None, Query(alias="filter")]
 
 
-@router.post("/vector_stores/{vector_store_id}/files")
+@router.post("/files")
 async def create_store_file(context: ContextDep, vector_store_id: str, given: FileWish) -> Object:
     """Add a file to a vector store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         attach(connection, scope, store_of(connection, scope, vector_store_id, used=True, lock=True), [given])
-        return file_object(_file(connection, scope, vector_store_id, given.file_id))
+        return _file_object(_find_file(connection, scope, vector_store_id, given.file_id))
 
     made = await context.write(add)
     context.server.indexing.wake(vector_store_id)
     return made
 
 
-@router.get("/vector_stores/{vector_store_id}/files")
-async def list_store_files(
-    context: ContextDep,
-    vector_store_id: str,
-    page: Wanted,
-    filter: _Status | None = None,  # noqa: A002
-) -> Object:
+@router.get("/files")
+async def list_store_files(context: ContextDep, vector_store_id: str, page: Wanted, status: Filter = None) -> Object:
     """List a store's files, newest first. `filter` selects by status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
         store_of(connection, scope, vector_store_id)
-        return _listed(connection, scope, vector_store_id, page, filter)
+        return _list_files(connection, scope, vector_store_id, page, status)
 
     return await context.read(read)
 
 
-@router.get("/vector_stores/{vector_store_id}/files/{file_id}")
+@router.get("/files/{file_id}")
 async def retrieve_store_file(context: ContextDep, vector_store_id: str, file_id: str, response: Response) -> Object:
     """Retrieve a file of a store."""
     response.headers.update(context.server.poll_after())
     return await context.read(
-        lambda connection, scope: file_object(_file(connection, scope, vector_store_id, file_id)),
+        lambda connection, scope: _file_object(_find_file(connection, scope, vector_store_id, file_id)),
     )
 
 
-@router.post("/vector_stores/{vector_store_id}/files/{file_id}")
+@router.post("/files/{file_id}")
 async def modify_store_file(context: ContextDep, vector_store_id: str, file_id: str, given: FileChange) -> Object:
     """Replace a file's attributes."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        found = _file(connection, scope, vector_store_id, file_id)
+        found = _find_file(connection, scope, vector_store_id, file_id)
         row = scope.find(connection, vector_store_files, found.id, lock=True) or found
         body = {**row.body, "attributes": given.attributes or {}}
-        return file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
+        return _file_object(scope.change(connection, vector_store_files, row.id, {"body": body}) or row)
 
     return await context.write(change)
 
 
-@router.delete("/vector_stores/{vector_store_id}/files/{file_id}")
+@router.delete("/files/{file_id}")
 async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """Remove a file from a store; the file itself remains."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
-        row = _file(connection, scope, vector_store_id, file_id)
-        scope.remove(connection, vector_store_files, _COLUMNS.id == row.id)
+        found = _find_file(connection, scope, vector_store_id, file_id)
+        scope.remove(connection, vector_store_files, _COLUMNS.id == found.id)
 
     await context.write(remove)
     context.server.indexing.wake(vector_store_id)
     return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
 
 
-@router.get("/vector_stores/{vector_store_id}/files/{file_id}/content")
+@router.get("/files/{file_id}/content")
 async def retrieve_store_file_content(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """Retrieve the text extracted from a file."""
-    row = await context.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
+    row = await context.read(lambda connection, scope: _find_file(connection, scope, vector_store_id, file_id))
     text = await run_in_thread(context.server.indexing.passages.read_text, vector_store_id, row.id)
     data = [{"type": "text", "text": text}] if text else []
     return {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
 
 
-@router.post("/vector_stores/{vector_store_id}/file_batches")
+@router.post("/file_batches")
 async def create_batch(context: ContextDep, vector_store_id: str, given: BatchCreate) -> Object:
     """Add several files to a store."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
         store = store_of(connection, scope, vector_store_id, used=True, lock=True)
-        wishes = _wishes(given)
-        values = {
-            "id": new_id("vsfb"),
-            "created_at": int(time.time()),
-            "vector_store_id": vector_store_id,
-            "body": {"cancelled": False},
-        }
-        row = scope.add(connection, vector_store_batches, values)
+        if given.file_ids is not None and given.files is not None:
+            raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
+        if given.file_ids is None and given.files is None:
+            raise missing_parameter("file_ids")
+        common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
+        wishes = given.files or [FileWish(file_id=one, **common) for one in given.file_ids or ()]
+        values = {"id": new_id("vsfb"), "created_at": int(time.time()), "vector_store_id": vector_store_id}
+        row = scope.add(connection, vector_store_batches, {**values, "body": {"cancelled": False}})
         attach(connection, scope, store, wishes, row.id)
-        return batch_object(connection, row)
+        return _batch_object(connection, row)
 
     made = await context.write(add)
     context.server.indexing.wake(vector_store_id)
     return made
 
 
-@router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}")
+@router.get("/file_batches/{batch_id}")
 async def retrieve_batch(context: ContextDep, vector_store_id: str, batch_id: str, response: Response) -> Object:
     """Retrieve a batch, with its progress."""
     response.headers.update(context.server.poll_after())
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        return batch_object(connection, _batch(connection, scope, vector_store_id, batch_id))
+        return _batch_object(connection, _find_batch(connection, scope, vector_store_id, batch_id))
 
     return await context.read(read)
 
 
-@router.post("/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel")
+@router.post("/file_batches/{batch_id}/cancel")
 async def cancel_batch(context: ContextDep, vector_store_id: str, batch_id: str) -> Object:
     """Cancel a batch: its unfinished files are not indexed."""
 
     def cancel(connection: Connection, scope: TenantView) -> Object:
-        row = _batch(connection, scope, vector_store_id, batch_id)
+        row = _find_batch(connection, scope, vector_store_id, batch_id)
         left = (_COLUMNS.tenant == scope.tenant, _COLUMNS.batch_id == batch_id, _COLUMNS.status == "in_progress")
         connection.execute(update(vector_store_files).where(*left).values(status="cancelled"))
         row = scope.change(connection, vector_store_batches, batch_id, {"body": {"cancelled": True}}) or row
-        return batch_object(connection, row)
+        return _batch_object(connection, row)
 
     return await context.write(cancel)
 
 
-@router.get("/vector_stores/{vector_store_id}/file_batches/{batch_id}/files")
+@router.get("/file_batches/{batch_id}/files")
 async def list_batch_files(
-    context: ContextDep,
-    vector_store_id: str,
-    batch_id: str,
-    page: Wanted,
-    filter: _Status | None = None,  # noqa: A002
+    context: ContextDep, vector_store_id: str, batch_id: str, page: Wanted, status: Filter = None
 ) -> Object:
     """List a batch's files, newest first. `filter` selects by status."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        _batch(connection, scope, vector_store_id, batch_id)
-        return _listed(connection, scope, vector_store_id, page, filter, _COLUMNS.batch_id == batch_id)
+        _find_batch(connection, scope, vector_store_id, batch_id)
+        return _list_files(connection, scope, vector_store_id, page, status, _COLUMNS.batch_id == batch_id)
 
     return await context.read(read)
 
 
-def _listed(
+def _list_files(
     connection: Connection,
     scope: TenantView,
     store_id: str,
@@ -169,34 +160,29 @@ def _listed(
     *where: ColumnElement[bool],
 ) -> Object:
     """Return a page of a store's files. The cursors are file ids."""
-    named = {
-        name: row.id
-        for name in ("after", "before")
-        if (file_id := getattr(page, name)) is not None
-        and (row := _look(connection, scope, store_id, file_id)) is not None
-    }
-    mine = [_COLUMNS.vector_store_id == store_id, *where]
-    if status is not None:
-        mine.append(_COLUMNS.status == status)
-    page = page._replace(after=named.get("after"), before=named.get("before"))
-    return list_rows(connection, scope, vector_store_files, page, file_object, *mine)
+    ends = (end and _look_up(connection, scope, store_id, end) for end in (page.after, page.before))
+    after, before = (row.id if row else None for row in ends)
+    mine = [_COLUMNS.vector_store_id == store_id, *where, *([_COLUMNS.status == status] if status else ())]
+    return list_rows(
+        connection, scope, vector_store_files, page._replace(after=after, before=before), _file_object, *mine
+    )
 
 
-def _look(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept | None:
+def _look_up(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept | None:
     mine = (_COLUMNS.vector_store_id == store_id, _COLUMNS.file_id == file_id)
     rows, _ = scope.page(connection, vector_store_files, Page(1), *mine)
     return rows[0] if rows else None
 
 
-def _file(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept:
+def _find_file(connection: Connection, scope: TenantView, store_id: str, file_id: str) -> Kept:
     store_of(connection, scope, store_id)
-    row = _look(connection, scope, store_id, file_id)
+    row = _look_up(connection, scope, store_id, file_id)
     if row is None:
         raise ApiError(404, f"No file found with id '{file_id}' in vector store '{store_id}'.")
     return row
 
 
-def _batch(connection: Connection, scope: TenantView, store_id: str, batch_id: str) -> Kept:
+def _find_batch(connection: Connection, scope: TenantView, store_id: str, batch_id: str) -> Kept:
     store_of(connection, scope, store_id)
     row = scope.find(connection, vector_store_batches, batch_id)
     if row is None or row.vector_store_id != store_id:
@@ -204,20 +190,7 @@ def _batch(connection: Connection, scope: TenantView, store_id: str, batch_id: s
     return row
 
 
-def _wishes(given: BatchCreate) -> list[FileWish]:
-    """Return the files to add. Raises `ApiError` unless exactly one of `file_ids` and `files` is given."""
-    if given.file_ids is not None and given.files is not None:
-        raise ApiError(400, "'file_ids' and 'files' are mutually exclusive.", param="files", code="invalid_value")
-    if given.files is not None:
-        return given.files
-    if given.file_ids is None:
-        raise missing_parameter("file_ids")
-    common: dict[str, Any] = {"attributes": given.attributes, "chunking_strategy": given.chunking_strategy}
-    return [FileWish(file_id=one, **common) for one in given.file_ids]
-
-
-def file_object(row: Kept) -> Object:
-    """Return the API object of a vector store file row."""
+def _file_object(row: Kept) -> Object:
     return {
         "id": row.file_id,
         "object": "vector_store.file",
@@ -231,9 +204,9 @@ def file_object(row: Kept) -> Object:
     }
 
 
-def batch_object(connection: Connection, row: Kept) -> Object:
+def _batch_object(connection: Connection, row: Kept) -> Object:
     """Return the API object of a batch row, with the counts of its files."""
-    counts, _ = counted(connection, row.tenant, _COLUMNS.batch_id == row.id)
+    counts, _ = count_files(connection, row.tenant, _COLUMNS.batch_id == row.id)
     status = "cancelled" if row.body["cancelled"] else "completed"
     if counts["in_progress"]:
         status = "in_progress"
