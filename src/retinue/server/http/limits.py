@@ -22,7 +22,7 @@ from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS
 from .api_errors import ApiError, answer_of
-from .authentication import is_stream, needed
+from .authentication import is_stream, required_scope
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class Limits:
         if scope["type"] == "websocket":
             _check_request(self._limits, key.id, reads=True)
             return ()
-        _check_request(self._limits, key.id, reads=needed(scope["method"], scope["path"]) == "read")
+        _check_request(self._limits, key.id, reads=required_scope(scope["method"], scope["path"]) == "read")
         scope["state"]["admission"] = admission
         if scope["method"] == "POST" and _BEGINS.fullmatch(scope["path"]):
             admission.begin_run()

@@ -22,7 +22,7 @@ from ...store.tenant_view import TenantView
 from ...store.usage_sums import texts_kept
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.authentication import allowed
+from ..http.authentication import has_scope
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
 from ..http.limits import check_texts
 from ..http.objects import Object, own_run
@@ -82,7 +82,7 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
 
 def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:
     """Return what the key may read of a fork: it holds what the run said and saw."""
-    if not allowed(scope.scopes, "read"):
+    if not has_scope(scope.scopes, "read"):
         return summary_object(run)
     view = read_run(connection, scope, run.id)
     if view is None:
