@@ -28,7 +28,7 @@ from retinue.server.file_intake import FileLoader
 from retinue.server.tenant_shares import TenantShares
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database
-from retinue.store.run_files import delete_unused_files
+from retinue.store.run_belongings import delete_unused_files
 from retinue.store.tables import events, images
 from retinue.store.tenant_view import TenantView
 

@@ -30,9 +30,8 @@ from retinue.server.metrics.process_watch import BUSY, DEAD, ProcessWatch
 from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
 from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
 from retinue.store import run_queries
-from retinue.store.quota_tables import quotas
 from retinue.store.quotas import Limit, set_limits
-from retinue.store.tables import runs
+from retinue.store.tables import quotas, runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())
 

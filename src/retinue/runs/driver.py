@@ -20,9 +20,9 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
 from ..store.quota_usage import QuotaWatch
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import find_run, runs_to_interrupt
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher

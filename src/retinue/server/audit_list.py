@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ..store.audit_log import AuditFilter
-from ..store.quota_tables import audit_entries
+from ..store.tables import audit_entries
 from ..store.tenant_view import Kept
 from .context import ContextDep
 from .wire.lookup import Wanted, list_rows
@@ -33,7 +33,7 @@ async def list_entries(
 
 
 def entry_object(row: Kept) -> Object:
-    """Return an entry as JSON; `place` and `hash` are null until it is sealed."""
+    """Return an entry as JSON."""
     return {
         "id": row.id,
         "object": "audit.entry",
@@ -44,6 +44,4 @@ def entry_object(row: Kept) -> Object:
         "detail": row.detail,
         "request_id": row.request_id,
         "address": row.address,
-        "place": row.place,
-        "hash": row.hash,
     }

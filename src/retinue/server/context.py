@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from ..core.run_context import STATE_HEADER, TRACE_HEADER, TraceParent
 from ..errors import StoreUnavailable
 from ..runs import Runs
-from ..store.audit_author import Author
+from ..store.audit_log import Author
 from ..store.database import Database
 from ..store.run_queries import TIERS
 from ..store.run_row import RunRow
-from ..store.storage_use import texts_kept
+from ..store.storage_use import bytes_used
 from ..store.tenant_view import Quota, TenantView
 from ..telemetry.activation import find_recorder
 from .call_circles import ServerId, incoming_call
@@ -139,7 +139,7 @@ class Context:
         whatever the route, for each request that has a body."""
         if not self.size:
             return work(connection, self.scope)
-        before = texts_kept(connection, self.scope.tenant)
+        before = bytes_used(connection, self.scope.tenant, "texts")
         result = work(connection, self.scope)
         check_texts(connection, self.scope, before)
         return result

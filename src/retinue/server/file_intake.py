@@ -20,9 +20,9 @@ from ..net.file_source import fetch_file
 from ..net.ssrf_guard import SsrfGuard
 from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.database import Database
-from ..store.run_files import keep_files, show_files
+from ..store.run_belongings import keep_files, show_files
 from ..store.storage_use import bytes_used
-from ..store.tables import contents, images as images_kept
+from ..store.tables import contents
 from ..store.tenant_view import TenantView
 from .context import Context
 from .file_parts import FileSource, Shown, files_in
@@ -105,7 +105,7 @@ class FileLoader:
         quota, more = self._scope.quota, sum(len(one.data) for one in files)
         if quota is not None:
             lock_until_end(connection, COUNTING)
-        if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
+        if quota is not None and bytes_used(connection, self._scope.tenant, "images") + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         check_bytes(connection, self._scope, more)
         keep_files(connection, self._scope.tenant, files)

@@ -16,11 +16,10 @@ from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.api_keys import keys_since
-from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.processes import is_leader
-from ..store.run_files import delete_unused_files
+from ..store.run_belongings import delete_unused_files
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,
@@ -34,7 +33,8 @@ from ..store.run_queries import (
     threads_waited_for,
 )
 from ..store.run_row import UNREADABLE, RunRow
-from ..store.usage_recount import fold_parts
+from ..store.storage_use import fold_sessions
+from ..store.usage_sums import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
 from .index_queue import expire
@@ -78,7 +78,6 @@ async def run_maintenance(server: Server) -> None:
             "starting queued runs": partial(_begin_waiting, server, due.waited_for),
             "continuing runs that nobody drives": partial(_continue_runs, server, due.left),
             "deleting old data": now_and_then.forget,
-            "sealing the audit log": partial(_seal, database, due.unsealed),
         }
         for name, duty in shared.items():
             await _do(name, duty, said)
@@ -91,13 +90,11 @@ async def run_maintenance(server: Server) -> None:
 
 
 class _Due(NamedTuple):
-    """What a leader has to do: runs that are late, threads that runs wait for, runs that nobody drives, and whether the
-    audit log has entries that are not sealed."""
+    """What a leader has to do: runs that are late, threads that runs wait for, and runs that nobody drives."""
 
     late: Sequence[str]
     waited_for: Sequence[str]
     left: Sequence[str]
-    unsealed: bool
 
 
 def _due(connection: Connection, process: str, *, shared: bool, thorough: bool) -> _Due | None:
@@ -110,7 +107,6 @@ def _due(connection: Connection, process: str, *, shared: bool, thorough: bool) 
         threads_waited_for(connection),
         # if the database is shared, peers have the former
         [*([] if shared else continued_runs(connection)), *(left_callers(connection) if thorough else ())],
-        shared and thorough and has_unsealed(connection),  # SQLite's one writer seals what it writes
     )
 
 
@@ -154,11 +150,6 @@ async def begin_next(server: Server, thread_id: str) -> None:
         if not isinstance(begun, RunRow):
             return
         server.halted(begun)
-
-
-async def _seal(database: Database, unsealed: bool) -> None:
-    if unsealed:
-        await database.write(seal)
 
 
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
@@ -216,6 +207,7 @@ class _Seldom:
         await database.write(sweep)
         await database.write(delete_unused_files)
         await database.write(fold_parts)
+        await database.write(fold_sessions)
         until = time.monotonic() + _SPELL
         while await database.write(partial(_forget, options=options)):
             if time.monotonic() > until:

@@ -6,8 +6,7 @@ from sqlalchemy import Connection
 
 from ..runs.cancellation import cancel_run
 from ..runs.submissions import FurtherRequest, submit_decisions
-from ..store.audit_author import Author
-from ..store.audit_log import Action, record
+from ..store.audit_log import Action, Author, record
 from ..store.run_row import RunRow
 from .tool_outputs import ParsedOutputs
 

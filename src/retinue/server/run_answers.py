@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..runs.submissions import FurtherRequest
-from ..store.audit_author import Author
+from ..store.audit_log import Author
 from ..store.run_row import RunRow
 from .run_acts import resume_run
 from .tool_outputs import parse_submission, submission_digest

@@ -24,7 +24,6 @@ from ..store.event_log import Entry
 from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states
 from ..store.run_row import RunRow
 from ..store.storage_use import bytes_used
-from ..store.tables import memories as memory_rows
 from .deployment import Deployment
 from .tenant_shares import Shares
 from .wire.ids import new_id
@@ -63,7 +62,7 @@ class ServedMemory:
         turn = find_completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
-        if bytes_used(connection, run.tenant, memory_rows) > self.most:
+        if bytes_used(connection, run.tenant, "memories") > self.most:
             logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
             return
         for part, memory in memories.items():

@@ -10,19 +10,17 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection
 
 from ..core.values import StopReason
 from .clock import CLOCK
 from .database import Database
-from .prepared_statements import Prepared
-from .quota_tables import storage_used
 from .quotas import DEFAULT, Limit, Period, all_limits, limits_of
+from .storage_use import bytes_kept
 from .usage_sums import DAY, NOTHING, Used, day_of, used_since
 
 _FRESH = 0.5  # seconds for which what was read counts
 _KEPT = 10_000  # tenants whose standings are remembered
-_STORED = Prepared(select(func.sum(storage_used.c.bytes)).where(storage_used.c.tenant == bindparam("of")))
 _STOPS = {"tokens": StopReason.TOKEN_BUDGET_EXCEEDED, "cost": StopReason.COST_BUDGET_EXCEEDED}
 
 
@@ -60,11 +58,6 @@ def period_end(period: Period, now: float) -> int | None:
         return (day_of(now) + 1) * DAY
     first = datetime.fromtimestamp(period_begin(period, now) * DAY, UTC)
     return int((first + timedelta(days=32)).replace(day=1).timestamp())
-
-
-def bytes_kept(connection: Connection, tenant: str) -> int:
-    """Return the bytes of files, images, memories and texts that a tenant has."""
-    return int(_STORED.rows(connection, {"of": tenant})[0][0] or 0)
 
 
 def standings_of(connection: Connection, tenant: str, limits: Sequence[Limit], now: float) -> tuple[Standing, ...]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, select
 
 from .prepared_statements import Prepared, insert_once
-from .quota_tables import quotas
+from .tables import quotas
 
 What = Literal["runs", "tokens", "cost", "bytes"]
 Period = Literal["day", "month", ""]

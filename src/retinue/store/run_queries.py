@@ -22,7 +22,6 @@ from sqlalchemy import (
     Connection,
     Integer,
     Select,
-    Table,
     Text,
     bindparam,
     case,
@@ -31,7 +30,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -60,20 +58,17 @@ from .run_row import (
     run_values,
 )
 from .tables import (
-    contents,
     conversations,
     events,
     items,
     messages,
-    run_images,
     run_metadata,
-    run_tools,
     runs,
     submissions,
     threads,
 )
 from .tenant_view import Page, TenantView
-from .usage_sums import USING, note_gaps
+from .usage_sums import USING
 
 # --- rows: find, insert, update, delete
 
@@ -93,11 +88,6 @@ _SUBMISSIONS = Prepared(
     .where(submissions.c.run_id == bindparam("run"))
     .order_by(submissions.c.number)
 )
-_OF_A_RUN = (
-    *(runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id, run_images.c.run_id),
-    run_tools.c.run_id,
-)
-"""The row comes first: without it, or waiting for its lock, nobody adds to the others."""
 _ANY_LENGTH = 500  # ids per statement
 _GUARD = {"held": "epoch", "was": "status", "held_thread": "holds"}
 
@@ -152,7 +142,7 @@ def update_run(connection: Connection, run: RunRow, **values: Unpack[RunValues])
 
 def insert_submission(connection: Connection, run: RunRow, submission: Submission) -> RunRow:
     """Insert a submission. Return the run with it."""
-    _SUBMIT.run(connection, {"run_id": run.id, **dump_submission(submission)})
+    _SUBMIT.run(connection, {"run_id": run.id, "tenant": run.tenant, **dump_submission(submission)})
     return run._replace(submissions=(*run.submissions, submission))
 
 
@@ -184,17 +174,7 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete runs with all that belongs to them, and those of their members. Messages on threads and items of
     conversations remain."""
     for start in range(0, len(run_ids), _ANY_LENGTH):
-        some = run_ids[start : start + _ANY_LENGTH]
-        if below := connection.execute(select(runs.c.id).where(runs.c.parent_id.in_(some))).scalars().all():
-            delete_runs(connection, below)
-        _note_gaps(connection, some)
-        for column in _OF_A_RUN:
-            connection.execute(delete(column.table).where(column.in_(some)))
-
-
-def _note_gaps(connection: Connection, run_ids: Sequence[str]) -> None:
-    spans = select(runs.c.tenant, runs.c.created_at, runs.c.ended_at).where(runs.c.id.in_(run_ids))
-    note_gaps(connection, (tuple(row) for row in connection.execute(spans)))
+        connection.execute(delete(runs).where(runs.c.id.in_(run_ids[start : start + _ANY_LENGTH])))
 
 
 def _index_metadata(connection: Connection, run: RunRow) -> None:
@@ -767,19 +747,6 @@ _queue = (
 _SINCE = select(func.min(_queue.c.since))
 
 
-# --- copies of what belongs to a run, for another run that begins where it was
-
-_IDS: tuple[tuple[Table, str], ...] = ((run_images, "run_id"), (run_tools, "run_id"), (contents, "id"))
-
-
-def copy_belongings(connection: Connection, run_id: str, to: str) -> None:
-    """Give the run `to` the images, the tools and the long conversation that a run was asked with."""
-    for table, name in _IDS:
-        others = [column for column in table.c if column.name != name]
-        found = select(literal(to), *others).where(table.c[name] == run_id)
-        connection.execute(insert(table).from_select([name, *(column.name for column in others)], found))
-
-
 # --- threads and conversations in which nothing was said for long
 
 _SAID = ((threads, messages, messages.c.thread_id), (conversations, items, items.c.conversation_id))
@@ -799,12 +766,11 @@ def delete_silent(connection: Connection, before: int, ids: Collection[str]) -> 
     """Delete those of the threads and conversations that are still silent, with all that belongs to them. Return how
     many."""
     deleted = 0
-    for at, (table, parts, owner) in enumerate(_SAID):
+    for at, (table, _, _) in enumerate(_SAID):
         query = _silent(at, before).where(table.c.id.in_(ids)).with_for_update(of=table)
         for tenant, id_ in connection.execute(query).all():
             scope = TenantView(tenant)
             delete_thread_runs(connection, scope, id_)
-            scope.remove(connection, parts, owner == id_)
             scope.remove(connection, table, table.c.id == id_)
             forget_thread(connection, tenant, id_)
             deleted += 1

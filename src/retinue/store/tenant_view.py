@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.run_context import Incoming
-from .audit_author import SERVER, Author
+from .audit_log import SERVER, Author
 from .prepared_statements import Prepared, bound_insert
 
 

@@ -8,18 +8,18 @@ its own log, so what its caller observes of it is not counted again. Days are th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, func, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, select, update
 
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
 from .clock import CLOCK
 from .prepared_statements import Prepared, insert_once
-from .quota_tables import usage_gaps, usage_sums
+from .processes import is_free
 from .run_row import RunRow
-from .tables import runs
+from .tables import runs, usage_sums
 
 DAY = 86_400
 NANOS = 1_000_000_000
@@ -61,10 +61,6 @@ class Used(NamedTuple):
     def plus(self, more: Used) -> Used:
         """Return the sum."""
         return Used(self.runs + more.runs, self.tokens + more.tokens, self.cost + more.cost)
-
-    def minus(self, less: Used) -> Used:
-        """Return the difference."""
-        return Used(self.runs - less.runs, self.tokens - less.tokens, self.cost - less.cost)
 
 
 NOTHING = Used()
@@ -141,17 +137,12 @@ def used_since(connection: Connection, tenant: str, day: int) -> dict[int, Used]
     return {row[0]: Used(*map(int, row[1:])) for row in rows}
 
 
-def note_gaps(connection: Connection, spans: Iterable[tuple[str, int, int | None]]) -> None:
-    """Note that logs are deleted: whose, and the times at which each run began and ended."""
-    today = day_of(CLOCK.now())
-    for tenant, day in sorted(set(_days(spans, today))):
-        there = select(usage_gaps.c.day).where(usage_gaps.c.tenant == tenant, usage_gaps.c.day == day)
-        if connection.execute(there).first() is None:
-            insert_once(connection, usage_gaps, {"tenant": tenant, "day": day})
-
-
-def _days(spans: Iterable[tuple[str, int, int | None]], today: int) -> Iterator[tuple[str, int]]:
-    for tenant, began, ended in spans:
-        last = today if ended is None else min(day_of(ended), today)
-        for day in range(max(day_of(began), today - 31), last + 1):
-            yield tenant, day
+def fold_parts(connection: Connection) -> None:
+    """Add the sums of processes that have ended to the common ones. Only one process may do so at a time."""
+    if connection.dialect.name == "sqlite":
+        return
+    past = (usage_sums.c.day < day_of(CLOCK.now()), usage_sums.c.part != SHARED)
+    ended = delete(usage_sums).where(*past, is_free(usage_sums.c.part, ""))
+    rows = connection.execute(ended.returning(*usage_sums.c)).all()
+    for row in sorted(rows, key=lambda one: (one.tenant, one.day)):
+        add_to_sum(connection, row.tenant, row.day, SHARED, Used(row.runs, row.tokens, row.cost))

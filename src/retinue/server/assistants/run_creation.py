@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 from ...core.run_context import STORED_ID
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
-from ...store.run_conversation import put_beside
-from ...store.run_files import show_files
+from ...store.run_belongings import is_beside, put_messages, shorten_request, show_files
 from ...store.run_queries import count_of_key, find_run, insert_run, thread_holder, update_run
 from ...store.run_row import Kind, RunRow
 from ...store.tables import assistants, threads
@@ -113,9 +112,12 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     )
     turns = (*(new.request.get("messages") or ()), *(new.request.get("since") or ()))
     shown = [image["id"] for turn in turns for image in turn.get("images", ())]
+    row = run._replace(request=shorten_request(run.request))
+    insert_run(connection, row)
+    if is_beside(row):
+        put_messages(connection, row, run.request["messages"])
     if shown:
         show_files(connection, scope.tenant, run.id, shown)
-    insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     count_run(connection, scope.tenant, now, scope.process)
     return run
 

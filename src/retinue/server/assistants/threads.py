@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from ...store.memory_states import forget_thread
 from ...store.run_queries import delete_thread_runs, thread_holder
 from ...store.run_row import RunRow
-from ...store.tables import messages, threads
+from ...store.tables import threads
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..wire.api_errors import ApiError, not_found
@@ -68,7 +68,6 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
         find_row(connection, scope, threads, thread_id, lock=True)  # nothing is added to it meanwhile
         there = delete_thread_runs(connection, scope, thread_id)
-        scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)
         forget_thread(connection, scope.tenant, thread_id)
         return there

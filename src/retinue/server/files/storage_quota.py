@@ -20,7 +20,7 @@ def room_for_file(connection: Connection, scope: TenantView, size: int) -> None:
         return
     if _number(connection, scope, files) >= quota.files:
         raise reached("files", quota.files)
-    if bytes_used(connection, scope.tenant, files) + size > quota.bytes:
+    if bytes_used(connection, scope.tenant, "files") + size > quota.bytes:
         raise reached("bytes of files", quota.bytes)
 
 

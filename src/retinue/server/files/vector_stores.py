@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ...store.tables import vector_store_batches, vector_store_files, vector_stores
+from ...store.tables import vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..wire.lookup import Wanted, deletion_object, list_rows
@@ -71,8 +71,6 @@ async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
 
     def remove(connection: Connection, scope: TenantView) -> None:
         store_of(connection, scope, vector_store_id, lock=True)
-        for table in (vector_store_files, vector_store_batches):
-            scope.remove(connection, table, table.c.vector_store_id == vector_store_id)
         scope.remove(connection, vector_stores, vector_stores.c.id == vector_store_id)
 
     await context.write(remove)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.quota_usage import Standing, spent_words, standing
-from ...store.storage_use import texts_kept
+from ...store.storage_use import bytes_used
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import NANOS
 from ..wire.api_errors import ApiError
@@ -47,7 +47,7 @@ def check_bytes(connection: Connection, scope: TenantView, more: int) -> None:
 
 def check_texts(connection: Connection, scope: TenantView, before: int) -> None:
     """Check the quotas of the texts that a tenant has now, if they are more than `before` in this transaction."""
-    kept = texts_kept(connection, scope.tenant)
+    kept = bytes_used(connection, scope.tenant, "texts")
     if kept <= before:
         return
     check_bytes(connection, scope, 0)
