@@ -228,7 +228,6 @@ class Runs:
                 self._context.settled(settled)
                 return "fenced"
             failpoint("after claim")
-            self.snapshots.committed(lease.run)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)

@@ -46,7 +46,7 @@ class Options:
     tenant may keep; and the private servers from which images may be fetched, and those that
     registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
     for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
-    conversation without news is deleted (0: never)."""
+    conversation without news is deleted (0: never); for which entries of the audit log are kept (0: for ever)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -59,6 +59,7 @@ class Options:
     evals: Path | None = None
     chat_retention: int = 86_400
     thread_retention: int = 0
+    audit_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,43 +19,33 @@ from ..store.api_keys import keys_since
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.processes import is_leader
-from ..store.run_belongings import delete_unused_files
 from ..store.run_queries import (
     continued_runs,
-    delete_old_runs,
-    delete_silent,
     find_run,
     left_callers,
     next_waiting_run,
     runs_past_expiry,
     shift_expiry,
-    silent_threads,
     threads_waited_for,
 )
 from ..store.run_row import UNREADABLE, RunRow
-from ..store.storage_use import fold_sessions
-from ..store.usage_sums import fold_parts
 from .assistants.run_creation import admit_waiting_run
-from .context import Options, Server
-from .index_queue import expire
-from .middleware.idempotency import sweep
+from .context import Server
+from .retention import Retention
 from .wire.api_errors import ApiError
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock
-_EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
+_EVERY, _LEARNS = 1.0, 5.0  # seconds
 _THOROUGH = 4  # one of so many looks at what is due
-_AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
-_PAUSE = 0.05  # seconds for others after each
-_SPELL = 0.5  # seconds of each round for old runs
 
 
 async def run_maintenance(server: Server) -> None:
     """Run all maintenance tasks forever: expire runs, start runs whose thread is free, and occasionally delete old
     ones. Of several processes on one database, the leader does what concerns all. Exceptions are logged, and affect
     neither the other tasks nor the next round."""
-    now_and_then = _Seldom(server)
+    now_and_then, retention = _Seldom(server), Retention(server)
     outside = OutsideChanges(server.runs)
     own: dict[str, Callable[[], Awaitable[None]]] = {
         "heeding commands": outside.heed,
@@ -77,7 +67,7 @@ async def run_maintenance(server: Server) -> None:
             "expiring runs": partial(_end_late, server, due.late),
             "starting queued runs": partial(_begin_waiting, server, due.waited_for),
             "continuing runs that nobody drives": partial(_continue_runs, server, due.left),
-            "deleting old data": now_and_then.forget,
+            "deleting old data": retention.delete_old,
         }
         for name, duty in shared.items():
             await _do(name, duty, said)
@@ -183,7 +173,6 @@ class _Seldom:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._done = -_FORGETS
         self._learned = -_LEARNS
 
     async def learn(self) -> None:
@@ -196,35 +185,6 @@ class _Seldom:
         server.indexing.wake()
         for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
             server.limits.know(key)
-
-    async def forget(self) -> None:
-        """Delete expired runs, idempotency keys and files, if it is time."""
-        database, options = self._server.database, self._server.options
-        kept = (options.retention, options.chat_retention, options.thread_retention)
-        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
-        if time.monotonic() - self._done < often:
-            return
-        await database.write(sweep)
-        await database.write(delete_unused_files)
-        await database.write(fold_parts)
-        await database.write(fold_sessions)
-        until = time.monotonic() + _SPELL
-        while await database.write(partial(_forget, options=options)):
-            if time.monotonic() > until:
-                return  # the next round goes on; other duties come first
-            await asyncio.sleep(_PAUSE)
-        if options.thread_retention:
-            await self._forget_threads(int(time.time()) - options.thread_retention)
-        self._server.indexing.wake(*await database.write(expire))
-        self._done = time.monotonic()
-
-    async def _forget_threads(self, before: int) -> None:
-        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
-        database = self._server.database
-        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
-            if not await database.write(partial(delete_silent, before=before, ids=ids)):
-                return
-            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:
@@ -250,10 +210,3 @@ def _expire(connection: Connection, run_id: str) -> RunRow | None:
     run = find_run(connection, run_id, lock=True)
     late = run is not None and run.holds and run.expires_at is not None and run.expires_at <= int(CLOCK.now())
     return cancel_run(connection, run, "expired") if run is not None and late else None
-
-
-def _forget(connection: Connection, options: Options) -> int:
-    """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
-    now = int(time.time())
-    before, unstored = (now - kept if kept else None for kept in (options.retention, options.chat_retention))
-    return delete_old_runs(connection, before, unstored, _AT_ONCE)

@@ -113,11 +113,21 @@ def entries(connection: Connection, wanted: AuditFilter, most: int) -> Sequence[
     return connection.execute(query).all()
 
 
-def prune(connection: Connection, author: Author, before: int, most: int | None = None) -> int:
-    """Delete the entries (at most so many, oldest first) that are older than `before`, in Unix seconds, and record
-    that. Return their number."""
-    old = select(_COLUMNS.number).where(_COLUMNS.created_at < before).order_by(_COLUMNS.created_at).limit(most)
-    gone = connection.execute(delete(audit_entries).where(_COLUMNS.number.in_(old))).rowcount
+def old_entries(connection: Connection, most: int, before: int) -> Sequence[int]:
+    """Return the numbers of at most `most` entries that are older than `before`, in Unix seconds."""
+    old = select(_COLUMNS.number).where(_COLUMNS.created_at < before).order_by(_COLUMNS.created_at)
+    return connection.execute(old.limit(most)).scalars().all()
+
+
+def prune_entries(connection: Connection, numbers: Sequence[int], author: Author) -> None:
+    """Delete entries, and record that."""
+    connection.execute(delete(audit_entries).where(_COLUMNS.number.in_(numbers)))
+    record(connection, author, OPERATOR, "audit.pruned", "", {"entries": len(numbers)})
+
+
+def prune(connection: Connection, author: Author, before: int) -> int:
+    """Delete the entries that are older than `before`, in Unix seconds, and record that. Return their number."""
+    gone = connection.execute(delete(audit_entries).where(_COLUMNS.created_at < before)).rowcount
     if gone:
         record(connection, author, OPERATOR, "audit.pruned", "", {"entries": gone})
     return gone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, select, update
@@ -78,6 +78,16 @@ def put_state(connection: Connection, owner: Owner, part: int, state: MemoryStat
 def forget(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> int:
     """Delete what is remembered for a tenant, as far as it matches `where`. Return the number of memories."""
     return connection.execute(delete(memories).where(memories.c.tenant == tenant, *where)).rowcount
+
+
+def old_memories(connection: Connection, most: int, before: int) -> Sequence[str]:
+    """Return the ids of at most `most` memories that did not change since `before`, in Unix seconds."""
+    return connection.execute(select(memories.c.id).where(memories.c.updated_at < before).limit(most)).scalars().all()
+
+
+def delete_memories(connection: Connection, ids: Sequence[str], before: int) -> None:
+    """Delete those of the memories, of whichever tenants, that still did not change."""
+    connection.execute(delete(memories).where(memories.c.id.in_(ids), memories.c.updated_at < before))
 
 
 def forget_thread(connection: Connection, tenant: str, thread_id: str) -> None:

@@ -15,15 +15,15 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, delete, exists, insert, literal, select
+from sqlalchemy import Connection, bindparam, delete, exists, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..core.values import File
 from .clock import CLOCK
 from .engines import json_text
-from .prepared_statements import insert_once
+from .prepared_statements import Prepared, insert_once
 from .run_row import RunRow
-from .tables import images, run_images, run_messages, run_tools, snapshots
+from .tables import images, run_images, run_messages, run_tools, runs, snapshots
 
 _SPARED = 3_600  # seconds for which an image may wait for its run
 _LONG = 50_000  # characters of a conversation
@@ -31,6 +31,11 @@ _BESIDE = "messages_beside"
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 Snapshot: TypeAlias = tuple[str, Mapping[str, Any]]
 """The hash of an agent's specification, and that as JSON."""
+_THERE = Prepared(
+    select(snapshots.c.hash)
+    .where(snapshots.c.tenant == bindparam("of"), snapshots.c.hash == bindparam("wanted"))
+    .with_for_update(read=True, key_share=True)  # nobody deletes it until the run that begins with it is committed
+)
 
 
 def keep_files(connection: Connection, tenant: str, given: Iterable[File]) -> None:
@@ -118,7 +123,6 @@ class SnapshotWriter:
 
     def __init__(self, snapshot_of: Callable[[RunRow], Snapshot | None] = lambda run: None) -> None:
         self._snapshot_of = snapshot_of
-        self._committed: set[tuple[str, str]] = set()
 
     def write(self, connection: Connection, run: RunRow) -> str | None:
         """Store the snapshot of a run that begins now, unless it is there. Return its hash."""
@@ -126,16 +130,11 @@ class SnapshotWriter:
         if snapshot is None:
             return None
         digest, body = snapshot
-        if (run.tenant, digest) not in self._committed:
+        if not _THERE.rows(connection, {"of": run.tenant, "wanted": digest}):
             statement = _INSERT[connection.dialect.name](snapshots)
             values = {"tenant": run.tenant, "hash": digest, "body": body}
             connection.execute(statement.values(values).on_conflict_do_nothing())
         return digest
-
-    def committed(self, run: RunRow) -> None:
-        """Note that a run's snapshot is on the disk and need not be written again."""
-        if run.snapshot:
-            self._committed.add((run.tenant, run.snapshot))
 
 
 def find_snapshot(connection: Connection, run: RunRow) -> Mapping[str, Any] | None:
@@ -144,3 +143,11 @@ def find_snapshot(connection: Connection, run: RunRow) -> Mapping[str, Any] | No
     wanted = (snapshots.c.tenant == run.tenant, snapshots.c.hash == run.snapshot)
     body: Mapping[str, Any] | None = connection.execute(select(snapshots.c.body).where(*wanted)).scalar()
     return body
+
+
+def delete_unused_snapshots(connection: Connection) -> None:
+    """Delete the snapshots with which no run began that is still there."""
+    began = exists().where(runs.c.tenant == snapshots.c.tenant, runs.c.snapshot == snapshots.c.hash)
+    wait = select(snapshots.c.hash).where(~began).with_for_update()  # for runs that begin with one just now
+    if connection.execute(wait).first() is not None:
+        connection.execute(delete(snapshots).where(~began))

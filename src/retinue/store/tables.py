@@ -117,6 +117,13 @@ runs = _owned(
     Index("runs_of_tenant_by_time", "tenant", "created_at"),
     Index("runs_of_parent", "parent_id"),
     Index("runs_of_origin", "forked_from"),
+    Index(
+        "runs_of_snapshot",
+        "tenant",
+        "snapshot",
+        sqlite_where=text("snapshot IS NOT NULL"),
+        postgresql_where=text("snapshot IS NOT NULL"),
+    ),
     Index("runs_due", "expires_at", sqlite_where=text("holds = 1"), postgresql_where=text("holds")),
     Index(
         "runs_not_stored",
@@ -143,12 +150,13 @@ submissions = _of_runs(
     UniqueConstraint("run_id", "mark"),
 )
 
-# an index: runs by their metadata
+# an index: runs by their metadata, in the order of their `number`
 run_metadata = _of_runs(
     "run_metadata",
     Column("name", String(64), primary_key=True),
     Column("value", String(512), nullable=False),
-    Index("runs_by_metadata", "tenant", "name", "value"),
+    Column("number", _NUMBER, nullable=False),
+    Index("runs_by_metadata", "tenant", "name", "value", "number"),
 )
 
 # specifications of agents, by their hashes, with which runs began
@@ -236,6 +244,7 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
+    Index("memories_by_age", "updated_at"),
 )
 
 # tools that a tenant registered while the server runs
