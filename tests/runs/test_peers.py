@@ -24,7 +24,7 @@ from retinue.runs import FairScheduler, Followed, Peers, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.log_writer import LogWriter
 from retinue.runs.recovery import Recovery
-from retinue.server.index_queue import finish_file, index_again, next_files, take_files
+from retinue.server.indexing.queue import finish_file, index_again, next_files, take_files
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced

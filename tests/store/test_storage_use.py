@@ -27,8 +27,8 @@ from retinue.store.memory_states import (
 )
 from retinue.store.migrations import migrate
 from retinue.store.run_belongings import delete_unused_files, keep_files
-from retinue.store.storage_use import Stored, bytes_used, fold_sessions
 from retinue.store.tables import images, memories, storage_used
+from retinue.store.usage_sums import Stored, bytes_used, fold_sessions
 from sampling import examples
 
 TENANTS = ("a", "b")

@@ -16,7 +16,7 @@ from retinue.errors import StoreUnavailable
 from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, leases, subscriptions
 from retinue.runs.drive_context import DriveContext
 from retinue.runs.log_writer import LogWriter
-from retinue.server.middleware.idempotency import Repeat
+from retinue.server.http.idempotency import Repeat
 from retinue.store import event_log, processes, run_queries
 from retinue.store.prepared_statements import Prepared
 from retinue.store.run_row import BY_MEMBERS, RunRow

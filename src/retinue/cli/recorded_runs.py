@@ -120,7 +120,7 @@ def _with_members(connection: Connection, run: RunRow, path: str = "") -> list[R
 def _adapted(agent: Agent, run: RunRow) -> Agent:
     """Return the agent as the run's request wanted it. Raises `UsageError` for tools that only a server has."""
     from ..server.agent_resolver import within_budget
-    from ..server.overrides import override_agent
+    from ..server.agents.overrides import override_agent
 
     request: Any = run.request
     if hosted := [one["type"] for one in request.get("tools") or () if one.get("type") in _HOSTED]:

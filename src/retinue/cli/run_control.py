@@ -88,7 +88,7 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     """Cancel a run, in a transaction of its own, so that the server's are not held up. With `forgiving`, one that has
     ended meanwhile is no problem."""
     with server_database(db) as connection:
-        from ..server.run_acts import cancel_for
+        from ..server.run_session import cancel_for
         from ..store.audit_log import system_user
         from ..store.run_queries import find_run
 
@@ -232,10 +232,10 @@ def _answers(given: Mapping[str, Any]) -> dict[str, _Answer]:
 def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
     from ..runs.submissions import pending_calls
-    from ..server.overrides import inner_name
-    from ..server.run_answers import answer_run
-    from ..server.wire.api_errors import ApiError
-    from ..server.wire.objects import call_id
+    from ..server.agents.overrides import inner_name
+    from ..server.http.api_errors import ApiError
+    from ..server.http.objects import call_id
+    from ..server.runs.answers import answer_run
     from ..store.audit_log import system_user
 
     waiting = pending_calls(run)

@@ -29,10 +29,10 @@ from ..store.run_queries import (
     threads_waited_for,
 )
 from ..store.run_row import UNREADABLE, RunRow
-from .assistants.run_creation import admit_waiting_run
 from .context import Server
+from .http.api_errors import ApiError
 from .retention import Retention
-from .wire.api_errors import ApiError
+from .run_session import admit_waiting_run
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

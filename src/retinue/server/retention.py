@@ -17,11 +17,10 @@ from ..store.audit_log import SERVER, old_entries, prune_entries
 from ..store.memory_states import delete_memories, old_memories
 from ..store.run_belongings import delete_unused_files, delete_unused_snapshots
 from ..store.run_queries import delete_runs, delete_silent, old_runs, silent_threads
-from ..store.storage_use import fold_sessions
-from ..store.usage_sums import fold_parts
+from ..store.usage_sums import fold_parts, fold_sessions
 from .context import Options, Server
-from .index_queue import expire
-from .middleware.idempotency import sweep
+from .http.idempotency import sweep
+from .indexing.queue import expire
 
 _EVERY = 600.0  # seconds
 _SPELL = 0.5  # seconds of each round of maintenance, whose other duties come first

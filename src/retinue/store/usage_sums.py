@@ -1,4 +1,5 @@
-"""What each tenant used: runs, tokens and money, as sums by day, kept by the transactions that write what was used.
+"""What each tenant used and keeps, as sums, which the transactions change that write what is counted. Runs, tokens and
+money are counted by day, bytes as they are. `limits/quotas.py` says how much of it there may be.
 
 A run's log is counted by appends to it, and `runs.counted` says how far: where a drive ends, after a number of entries,
 and with each append if the tenant has a quota. The append, the sum and that number are one transaction, so a drive that
@@ -9,9 +10,10 @@ its own log, so what its caller observes of it is not counted again. Days are th
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, select, text, update
 
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
@@ -19,7 +21,7 @@ from .clock import CLOCK
 from .prepared_statements import Prepared, insert_once
 from .processes import is_free
 from .run_row import RunRow
-from .tables import runs, usage_sums
+from .tables import runs, storage_used, usage_sums
 
 DAY = 86_400
 NANOS = 1_000_000_000
@@ -48,6 +50,16 @@ _USED = Prepared(
 
 _COUNTED = Prepared(select(runs.c.counted).where(runs.c.id == bindparam("run")))
 _MARK = Prepared(update(runs).where(runs.c.id == bindparam("run")).values(counted=bindparam("upto", type_=Integer())))
+_OF_TENANT = storage_used.c.tenant == bindparam("of")
+_SUM = select(func.sum(storage_used.c.bytes)).where(_OF_TENANT)
+_KEPT, _KEPT_OF_A_KIND = Prepared(_SUM), Prepared(_SUM.where(storage_used.c.what == bindparam("kind")))
+_FOLD = text("""
+    WITH ended AS (
+        DELETE FROM storage_used WHERE part <> 0 AND part NOT IN (SELECT pid FROM pg_stat_activity) RETURNING *
+    )
+    INSERT INTO storage_used SELECT tenant, what, 0, sum(bytes) FROM ended GROUP BY tenant, what ORDER BY tenant, what
+    ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes
+""")
 _MEMBERS = Prepared(select(runs.c.call_id).where(runs.c.parent_id == bindparam("run")))
 
 
@@ -69,6 +81,11 @@ NOTHING = Used()
 def day_of(at: float) -> int:
     """Return the day of a time in Unix seconds, in UTC."""
     return int(at // DAY)
+
+
+def month_begin(at: float) -> int:
+    """Return the first day of the month that a time in Unix seconds is in, in UTC."""
+    return day_of(at) - datetime.fromtimestamp(at, UTC).day + 1
 
 
 USING = ("replied", "observed", "retried", "stopped")
@@ -146,3 +163,26 @@ def fold_parts(connection: Connection) -> None:
     rows = connection.execute(ended.returning(*usage_sums.c)).all()
     for row in sorted(rows, key=lambda one: (one.tenant, one.day)):
         add_to_sum(connection, row.tenant, row.day, SHARED, Used(row.runs, row.tokens, row.cost))
+
+
+# ── bytes ────────────────────────────────────────────────────────────────────────────────────────
+
+Stored = Literal["texts", "files", "images", "memories"]
+"""What triggers count (`schema`), wherever rows are written or deleted. Texts are what clients wrote: runs' requests,
+imported logs, threads, messages, items, assistants, tools."""
+
+
+def bytes_used(connection: Connection, tenant: str, what: Stored) -> int:
+    """Return the bytes that a tenant keeps of `what`."""
+    return int(_KEPT_OF_A_KIND.rows(connection, {"of": tenant, "kind": what})[0][0] or 0)
+
+
+def bytes_kept(connection: Connection, tenant: str) -> int:
+    """Return the bytes of files, images, memories and texts that a tenant keeps."""
+    return int(_KEPT.rows(connection, {"of": tenant})[0][0] or 0)
+
+
+def fold_sessions(connection: Connection) -> None:
+    """Add what sessions counted that have ended to the common part, so that there are few parts to add up."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_FOLD)
