@@ -1,9 +1,8 @@
-"""`retinue audit`: who did what, and whether the log of it is as it was written."""
+"""`retinue audit`: who did what."""
 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..display.terminal import clean, count_cells
-from ..errors import UsageError
 from .option_types import SPAN
 from .runs_table import date
 from .server_database import DB_OPTION, read_database, server_database
@@ -19,7 +17,6 @@ from .server_database import DB_OPTION, read_database, server_database
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
-_HEAD = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
 _NAMES = ("WHEN", "WHO", "ACTION", "TARGET", "TENANT", "DETAIL")
 
 
@@ -58,39 +55,13 @@ def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action:
     return 0
 
 
-@command.command("verify")
-@click.option("--noted", metavar="PLACE:HASH", help="An end of the log that was noted before: it must still be there.")
-@DB_OPTION
-def verify(db: str, noted: str | None) -> int:
-    """Check that no entry was changed or removed, and name the first that does not fit.
-
-    Note the end that it prints somewhere else: who can write to the database could make a whole new log, but not one
-    with that end. The exit status is 0 if all fits, and 1 if not.
-    """
-    known = None if noted is None else _HEAD.fullmatch(noted)
-    if noted is not None and known is None:
-        raise UsageError(f"--noted: {noted[:80]!r} is not PLACE:HASH, as retinue audit verify prints it")
-    with read_database(db) as connection:
-        from ..store.audit_chain import verify_chain
-
-        found = verify_chain(connection, None if known is None else (int(known[1]), known[2]))
-    if found.problem:
-        click.echo(click.style(found.problem, fg="red"))
-        return 1
-    click.echo(f"{found.checked:,} entries are as they were written; the log ends with {found.place}:{found.head}")
-    if found.unsealed:
-        click.echo(f"{found.unsealed:,} more are not sealed yet: a running server does so within a second", err=True)
-    return 0
-
-
 @command.command("prune")
 @click.option("--older-than", type=SPAN, required=True, help="Delete what is older: 400d, 104w.")
 @DB_OPTION
 def prune(db: str, older_than: int) -> int:
     """Delete old entries, and record that. Nothing else ever deletes any."""
     with server_database(db) as connection:
-        from ..store.audit_author import system_user
-        from ..store.audit_log import prune as prune_entries
+        from ..store.audit_log import prune as prune_entries, system_user
 
         gone = prune_entries(connection, system_user(), int(time.time()) - older_than)
     click.echo(f"{gone:,} entries were deleted")
@@ -98,7 +69,7 @@ def prune(db: str, older_than: int) -> int:
 
 
 def _shown(row: Row[Any]) -> dict[str, Any]:
-    return {name: value for name, value in row._mapping.items() if name not in ("number", "former")}
+    return {name: value for name, value in row._mapping.items() if name != "number"}
 
 
 def _cells(row: Row[Any]) -> Sequence[str]:

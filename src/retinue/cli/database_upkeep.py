@@ -173,8 +173,7 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
 
 
 def _record(connection: Connection, action: Action, detail: Mapping[str, str | int]) -> None:
-    from ..store.audit_author import system_user
-    from ..store.audit_log import OPERATOR, record
+    from ..store.audit_log import OPERATOR, record, system_user
 
     record(connection, system_user(), OPERATOR, action, "", detail)
 

@@ -43,6 +43,12 @@ _OPTIONS = (
         help="Seconds to keep threads and conversations without news.  [default: all]",
     ),
     click.option(
+        "--audit-retention",
+        type=click.IntRange(0),
+        default=0,
+        help="Seconds to keep entries of the audit log.  [default: all]",
+    ),
+    click.option(
         "--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish."
     ),
     click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued."),
@@ -132,6 +138,7 @@ def options_of(given: Mapping[str, Any], *, strict: bool = False) -> Options:
         tool_hosts=given["tool_hosts"],
         chat_retention=given["chat_retention"],
         thread_retention=given["thread_retention"],
+        audit_retention=given["audit_retention"],
     )
 
 

@@ -71,8 +71,7 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         raise UsageError("a key's name must be one line of at most 256 characters")
     with server_database(db, new=True) as connection:
         from ..store.api_keys import create_key, find_key, hash_key
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         given = set(wanted["scopes"])
         if "all" in given:
@@ -116,8 +115,7 @@ def revoke(id_: str, db: str) -> int:
     """Revoke the key ID, and close its open streams."""
     with server_database(db) as connection:
         from ..store.api_keys import revoke_key
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         key = revoke_key(connection, id_)
         if key is None:

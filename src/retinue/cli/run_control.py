@@ -89,7 +89,7 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     ended meanwhile is no problem."""
     with server_database(db) as connection:
         from ..server.run_session import cancel_for
-        from ..store.audit_author import system_user
+        from ..store.audit_log import system_user
         from ..store.run_queries import find_run
 
         run = find_run(connection, run_id, lock=True)
@@ -161,8 +161,7 @@ def _resumed(db: str, run_id: str, answers: Mapping[str, _Answer], given: Mappin
     """Let a run go on, in a transaction of its own. Return its new row."""
     with server_database(db) as connection:
         from ..runs.suspension import continue_run
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         run = found_run(connection, run_id, lock=True)
         waits = run.status == "requires_action"
@@ -237,7 +236,7 @@ def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl:
     from ..server.http.api_errors import ApiError
     from ..server.http.objects import call_id
     from ..server.runs.answers import answer_run
-    from ..store.audit_author import system_user
+    from ..store.audit_log import system_user
 
     waiting = pending_calls(run)
     ids = [one.action.id for one in waiting]

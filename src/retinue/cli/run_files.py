@@ -44,8 +44,7 @@ def export(run_id: str, db: str) -> int:
     """
     with server_database(db) as connection:
         from ..runs.run_export import export_run
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
         from ..store.run_queries import find_run
 
         run = find_run(connection, run_id)
@@ -66,8 +65,7 @@ def import_(file: Path, tenant: str, db: str) -> int:
     text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8", errors="replace")
     with server_database(db, new=True) as connection:
         from ..runs.run_export import import_runs, imported_runs, parse_export
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         run = import_runs(connection, imported_runs(parse_export(text), tenant))
         record(connection, system_user(), tenant, "run.imported", run.id)

@@ -49,8 +49,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
     with server_database(db) as connection:
         from ..run.fork import ForkPoint
         from ..runs.run_fork import ForkEdits, fork_run
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
         from ..store.run_queries import find_run
 
         point = ForkPoint(given["step"], _observations(given["observations"]), given["instructions"])

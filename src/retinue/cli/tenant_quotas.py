@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..display.terminal import clean
 from ..errors import UsageError
-from .server_database import DB_OPTION, read_database, server_database
+from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from ..limits.quotas import Standing
-    from ..store.usage_recount import BytesDifference, UseDifference
 
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BAR = 20  # characters
@@ -48,8 +46,7 @@ def set_(tenant: str | None, is_default: bool, db: str, bytes_: str | None, **gi
     with server_database(db, new=True) as connection:
         from ..limits.amounts import parse_limits, shown_limit
         from ..limits.quotas import KINDS, set_limits
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         texts = {**given, "bytes": () if bytes_ is None else (bytes_,)}
         limits = [limit for what in KINDS for limit in parse_limits(what, texts[what])]
@@ -121,39 +118,12 @@ def remove(tenant: str | None, is_default: bool, db: str) -> int:
     name = _name(tenant, is_default=is_default)
     with server_database(db) as connection:
         from ..limits.quotas import remove_limits
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
+        from ..store.audit_log import record, system_user
 
         if not remove_limits(connection, name):
             raise UsageError(f"{_who(name)} has no quota of its own; retinue quotas list shows those that there are")
         record(connection, system_user(), name, "quota.removed", name)
     click.echo(f"the quota of {_who(name)} was removed")
-    return 0
-
-
-@command.command("recount")
-@click.option("--dry-run", is_flag=True, help="Only say what differs.")
-@DB_OPTION
-def recount(db: str, dry_run: bool) -> int:
-    """Count this month's use again from the logs, mend sums that differ, and say which did.
-
-    Do so once after an upgrade during which a server of a version without quotas was still running.
-    """
-    with read_database(db) as connection:
-        from ..store.usage_recount import bytes_differences, mend, snapshot, use_differences
-
-        with snapshot(connection):
-            use, stored = use_differences(connection), bytes_differences(connection)
-    mended = [one for one in use if not one.has_gap]
-    if not dry_run and (mended or stored):
-        with server_database(db) as connection:
-            from ..store.audit_author import system_user
-            from ..store.audit_log import OPERATOR, record
-
-            mend(connection, use, stored)
-            record(connection, system_user(), OPERATOR, "quota.recounted", "", {"sums": len(mended) + len(stored)})
-    for line in _differences(use, stored, "differs" if dry_run else "was mended"):
-        click.echo(line)
     return 0
 
 
@@ -215,21 +185,3 @@ def _bar(one: Standing) -> str:
     filled = round(share * _BAR)
     colour = "red" if share >= _FULL else "yellow" if share >= _NEAR else "green"
     return f" {click.style('█' * filled, fg=colour)}{click.style('░' * (_BAR - filled), dim=True)} {share:>4.0%}"
-
-
-def _differences(use: Sequence[UseDifference], stored: Sequence[BytesDifference], done: str) -> Iterator[str]:
-    from ..limits.amounts import shown_amount
-
-    for one in use:
-        when = date(1970, 1, 1) + timedelta(days=one.day)
-        words = [
-            f"{what} {shown_amount(what, getattr(one.counted, what))}, by the logs {shown_amount(what, there)}"
-            for what in ("runs", "tokens", "cost")
-            if (there := getattr(one.logged, what)) != getattr(one.counted, what)
-        ]
-        outcome = "stays, because logs of that day were deleted" if one.has_gap else done
-        yield f"{clean(one.tenant)} {when}: {'; '.join(words)} ({outcome})"
-    for kept in stored:
-        yield f"{clean(kept.tenant)} {kept.table}: {kept.counted:,} bytes, in fact {kept.kept:,} ({done})"
-    if not use and not stored:
-        yield "all sums are what the logs say"

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .caller_logs import CallerLogs
 from .leases import acquired_new
 from .log_writer import LogWriter

@@ -20,9 +20,9 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import find_run, runs_to_interrupt
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher
@@ -230,7 +230,6 @@ class Runs:
                 self._context.settled(settled)
                 return "fenced"
             failpoint("after claim")
-            self.snapshots.committed(lease.run)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)

@@ -22,8 +22,7 @@ from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.prepared_statements import Prepared
-from ..store.run_conversation import conversation_of, is_beside
-from ..store.run_files import files_of_run
+from ..store.run_belongings import conversation_of, files_of_run, is_beside
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages

@@ -17,12 +17,12 @@ from ..errors import StoreUnavailable
 from ..limits.rate import KeyLimits
 from ..limits.shares import LARGE, TenantShares
 from ..runs import Runs
-from ..store.audit_author import Author
+from ..store.audit_log import Author
 from ..store.database import Database
 from ..store.run_queries import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
-from ..store.usage_sums import texts_kept
+from ..store.usage_sums import bytes_used
 from ..telemetry.activation import find_recorder
 from .agents.call_circles import ServerId, incoming_call
 from .agents.deployment import Deployment
@@ -45,7 +45,7 @@ class Options:
     tenant may keep; and the private servers from which images may be fetched, and those that
     registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
     for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
-    conversation without news is deleted (0: never)."""
+    conversation without news is deleted (0: never); for which entries of the audit log are kept (0: for ever)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -58,6 +58,7 @@ class Options:
     evals: Path | None = None
     chat_retention: int = 86_400
     thread_retention: int = 0
+    audit_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Context:
         whatever the route, for each request that has a body."""
         if not self.size:
             return work(connection, self.scope)
-        before = texts_kept(connection, self.scope.tenant)
+        before = bytes_used(connection, self.scope.tenant, "texts")
         result = work(connection, self.scope)
         check_texts(connection, self.scope, before)
         return result

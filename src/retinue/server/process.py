@@ -22,13 +22,12 @@ from ..limits.shares import TenantShares
 from ..runs import FairScheduler, Runs
 from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
-from ..store.audit_author import system_user
-from ..store.audit_log import record
+from ..store.audit_log import record, system_user
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
 from .agents.agent_versions import AgentVersions, names_at
 from .agents.call_circles import ServerId

@@ -15,8 +15,8 @@ from ...errors import AgentChanged, UsageError
 from ...run.handoff import Handoff
 from ...runs.leases import is_new
 from ...store.database import Database
+from ...store.run_belongings import Snapshot, find_snapshot
 from ...store.run_row import UNREADABLE, RunRow
-from ...store.snapshots import Snapshot, find_snapshot
 from .deployment import Deployment
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from ...limits.shares import TenantShares
 from ...net.file_source import fetch_file
 from ...net.ssrf_guard import SsrfGuard
 from ...store.database import Database
-from ...store.run_files import keep_files, show_files
+from ...store.run_belongings import keep_files, show_files
 from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ..context import Context

@@ -12,7 +12,7 @@ from ...core.files import MAX_BYTES_TOGETHER, MAX_FILES, with_data
 from ...core.values import Message
 from ...errors import UsageError
 from ...store.database import Database
-from ...store.run_files import data_of_files, sizes_of_files
+from ...store.run_belongings import data_of_files, sizes_of_files
 from ..http.api_errors import ApiError
 from .file_intake import FileLoader, Place, take_in_history
 from .file_parts import show, source_of

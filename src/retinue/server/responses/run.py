@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ..._internal.concurrency import run_in_thread
 from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.event_log import read_events
-from ...store.run_conversation import conversation_of
+from ...store.run_belongings import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView

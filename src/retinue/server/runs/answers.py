@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...runs.submissions import FurtherRequest
-from ...store.audit_author import Author
+from ...store.audit_log import Author
 from ...store.run_row import RunRow
 from ..content.tool_outputs import submission_digest
 from ..run_session import answer_calls

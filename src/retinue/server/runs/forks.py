@@ -19,7 +19,7 @@ from ...runs.run_view import read_run
 from ...store.audit_log import record
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ...store.usage_sums import texts_kept
+from ...store.usage_sums import bytes_used
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.authentication import has_scope
@@ -65,7 +65,7 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         check_shown(own_run(connection, scope, run_id, lock=True))
         check_room(connection, scope)
-        before = texts_kept(connection, scope.tenant)
+        before = bytes_used(connection, scope.tenant, "texts")
         try:
             run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
