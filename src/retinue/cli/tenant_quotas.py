@@ -93,13 +93,12 @@ def list_(db: str, as_json: bool) -> int:
 def show(tenant: str, db: str, as_json: bool) -> int:
     """Show what TENANT has used of its quota, or of the default one."""
     with server_database(db) as connection:
-        from ..limits.quotas import Limit, limits_of, standings_of
+        from ..limits.quotas import KINDS, Limit, limits_of, standings_of
         from ..store.clock import CLOCK
 
         limits = limits_of(connection, tenant)
-        free: list[Limit] = [Limit("runs", "month", None), Limit("tokens", "month", None), Limit("cost", "month", None)]
-        shown = limits or [*free, Limit("bytes", "", None)]
-        standings = standings_of(connection, tenant, shown, CLOCK.now())
+        free = [Limit(what, "" if what == "bytes" else "month", None) for what in KINDS]
+        standings = standings_of(connection, tenant, limits or free, CLOCK.now())
     if as_json:
         click.echo(json.dumps(_shown(tenant, standings), indent=2))
         return 0
@@ -165,15 +164,11 @@ def _lines(standings: Sequence[Standing], *, used: bool = True) -> Iterator[str]
         if not used:
             yield f"  {what:<7} {shown_limit(one.limit)}"
             continue
-        said = (
-            f"{shown_amount(what, one.used):>14} of {shown_limit(one.limit):<20}"
-            if most is not None
-            else (
-                f"{shown_amount(what, one.used):>14} this month"
-                if one.limit.period
-                else f"{shown_amount(what, one.used):>14}"
-            )
-        )
+        said = f"{shown_amount(what, one.used):>14}"
+        if most is not None:
+            said += f" of {shown_limit(one.limit):<20}"
+        elif one.limit.period:
+            said += " this month"
         until = f"  until {format_time(one.resets_at)}" if one.resets_at is not None and most is not None else ""
         yield f"  {what:<7}{_bar(one)}{said}{until}".rstrip()
 
