@@ -12,7 +12,7 @@
 {{- $url := .Values.database.url -}}
 {{- if not $url -}}
 {{- fail "database.url: say where PostgreSQL is: postgresql://USER@HOST:PORT/NAME?sslmode=require" -}}
-{{- else if regexMatch "^[a-z]+://[^/@]*:[^/]*@" $url -}}
+{{- else if or (regexMatch "^[a-z]+://[^/@]*:[^/]*@" $url) (regexMatch "[?&]password=" $url) -}}
 {{- fail "database.url: leave the password out, which pods would show: make a Secret of it, and name that in database.secret" -}}
 {{- else if not (regexMatch "[?&]sslmode=" $url) -}}
 {{- fail "database.url: say how TLS is used: ?sslmode=require, verify-full or disable" -}}
