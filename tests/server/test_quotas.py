@@ -22,7 +22,7 @@ from retinue.cli import main
 from retinue.limits.amounts import parse_limit
 from retinue.limits.quotas import DEFAULT, What, remove_limits, set_limits, standings
 from retinue.net.retry import Retries
-from retinue.server.metrics.quota_metrics import QuotaCollector, quota_figures
+from retinue.server.metrics.process_metrics import QuotaCollector, quota_figures
 from retinue.store.admin_transaction import read_only
 from retinue.store.quota_tables import usage_sums
 from retinue.store.usage_recount import BytesDifference, bytes_differences, snapshot, use_differences

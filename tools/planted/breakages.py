@@ -263,8 +263,8 @@ BREAKAGES = (
     Breakage(
         "a key sees prompts though no scope of it says so",
         "server/http/authentication.py",
-        'return scopes is not None and "prompts" in scopes',
-        'return scopes is None or "prompts" in scopes',
+        "return scopes is not None and wanted in scopes",
+        "return scopes is None or wanted in scopes",
         ("server/test_run_events.py", "server/test_scopes.py"),
     ),
     Breakage(

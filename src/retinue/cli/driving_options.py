@@ -14,7 +14,7 @@ from .option_types import COUNTED
 if TYPE_CHECKING:
     from ..server.context import Options
     from ..server.log_output import LogOptions
-    from ..server.metrics.metrics_port import MetricsPort
+    from ..server.metrics.process_watch import MetricsPort
 
 _LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -144,7 +144,7 @@ def logging_of(given: Mapping[str, Any], access: Any = None) -> LogOptions:
 
 def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
     """Return where metrics are served, if they are."""
-    from ..server.metrics.metrics_port import MetricsPort
+    from ..server.metrics.process_watch import MetricsPort
 
     port = given["metrics_port"]
     return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served, given.get("hosts") or ())

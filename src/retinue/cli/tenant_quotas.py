@@ -172,17 +172,12 @@ def _who(name: str) -> str:
 
 
 def _shown(tenant: str, standings: Sequence[Standing]) -> dict[str, Any]:
-    from ..store.usage_sums import NANOS
-
-    def amount(one: Standing, number: int | None) -> float | None:
-        return number / NANOS if number is not None and one.limit.what == "cost" else number
-
     limits = [
         {
             "type": one.limit.what,
             "period": one.limit.period or None,
-            "limit": amount(one, one.limit.most),
-            "used": amount(one, one.used),
+            "limit": one.limit.amount(one.limit.most),
+            "used": one.limit.amount(one.used),
             "resets_at": one.resets_at,
         }
         for one in standings

@@ -28,7 +28,18 @@ from ..store.prepared_statements import Prepared, insert_once
 from ..store.quota_tables import quotas
 from ..store.tables import files, images, vector_store_files, vector_stores
 from ..store.tenant_view import Quota, TenantView
-from ..store.usage_sums import DAY, NOTHING, Used, bytes_kept, bytes_used, day_of, month_begin, texts_kept, used_since
+from ..store.usage_sums import (
+    DAY,
+    NANOS,
+    NOTHING,
+    Used,
+    bytes_kept,
+    bytes_used,
+    day_of,
+    month_begin,
+    texts_kept,
+    used_since,
+)
 from . import LimitReached
 
 T = TypeVar("T")
@@ -56,6 +67,10 @@ class Limit(NamedTuple):
     what: What
     period: Period
     most: int | None
+
+    def amount(self, number: int | None) -> float | None:
+        """Return a number of what is limited as people count it: money in the currency of the prices."""
+        return number / NANOS if number is not None and self.what == "cost" else number
 
 
 class Standing(NamedTuple):

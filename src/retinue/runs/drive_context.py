@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -19,8 +20,10 @@ from .log_writer import LogWriter
 from .member_runs import Conclude, Found, settle_caller
 from .parked_runs import ParkedRuns
 from .run_input import RunInput
-from .run_meter import DriveMeter
 from .subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class DriveContext:
     start: Callable[[RunRow], object]
     has_room: Callable[[], bool]
     left: Callable[[], None]
-    meter: Callable[[RunRow, Sequence[Entry]], DriveMeter | None]
+    meter: Callable[[RunRow, Sequence[Entry]], LogMetrics | None]
     quotas: QuotaWatch
     live: Sized
     parking: asyncio.Event = field(default_factory=asyncio.Event)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -34,8 +34,10 @@ from .leases import Lease, acquire_epoch, park_runs
 from .lost_traces import LostTraces
 from .notifier import notifier_of
 from .run_input import RunInput
-from .run_meter import DriveMeter, RunMeter
 from .subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics, RunMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class Runs:
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.limits: ConcurrencyLimits | None = None
-        self.meter: RunMeter | None = None
+        self.meter: RunMetrics | None = None
         self._when_ended = ended
         self.quotas = QuotaWatch(database)
         self._context = DriveContext(
@@ -245,7 +247,7 @@ class Runs:
             self.meter.ended(run)
         self._when_ended(run)
 
-    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> DriveMeter | None:
+    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> LogMetrics | None:
         return None if self.meter is None else self.meter.drive(run, log)
 
     async def _driven(self, lease: Lease) -> DriveEnd:

@@ -131,8 +131,6 @@ class Context:
         except Exception as error:
             self.state["wrote"] = before or (isinstance(error, StoreUnavailable) and error.uncertain)
             raise
-        finally:
-            self.admission.run.let_go()
 
     def _within_quota(self, work: Callable[[Connection, TenantView], T], connection: Connection) -> T:
         """Return what `work` returns, unless the texts that it wrote are more than the tenant may keep: checked here,
