@@ -13,8 +13,8 @@ import click
 from ..display.terminal import clean, count_cells
 from ..errors import UsageError
 from .option_types import SPAN
-from .runs_table import date
-from .server_database import DB_OPTION, read_database, server_database
+from .output import format_date
+from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -37,7 +37,7 @@ def command() -> None:
 @DB_OPTION
 def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action: str | None, limit: int) -> int:
     """List the entries, newest first."""
-    with read_database(db) as connection:
+    with server_database(db, read=True) as connection:
         from ..store.audit_log import AuditFilter, entries
 
         began = None if since is None else int(time.time()) - since
@@ -70,7 +70,7 @@ def verify(db: str, noted: str | None) -> int:
     known = None if noted is None else _HEAD.fullmatch(noted)
     if noted is not None and known is None:
         raise UsageError(f"--noted: {noted[:80]!r} is not PLACE:HASH, as retinue audit verify prints it")
-    with read_database(db) as connection:
+    with server_database(db, read=True) as connection:
         from ..store.audit_chain import verify_chain
 
         found = verify_chain(connection, None if known is None else (int(known[1]), known[2]))
@@ -103,4 +103,4 @@ def _shown(row: Row[Any]) -> dict[str, Any]:
 
 def _cells(row: Row[Any]) -> Sequence[str]:
     detail = " ".join(f"{name}={value}" for name, value in row.detail.items())
-    return date(row.created_at), *(clean(one) for one in (row.actor, row.action, row.target, row.tenant, detail))
+    return format_date(row.created_at), *(clean(one) for one in (row.actor, row.action, row.target, row.tenant, detail))
