@@ -15,8 +15,7 @@ from .server_database import DB_OPTION, JSON_OPTION, check_tenant, record_act, s
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from ..store.quota_usage import Standing
-    from ..store.quotas import Limit
+    from ..limits.quotas import Limit, Standing
 
 _EVERYBODY = "*"  # the name of the default quota
 _BAR = 20  # characters
@@ -45,8 +44,8 @@ def set_(tenant: str | None, is_default: bool, db: str, **given: Any) -> int:
     """
     name = _choose_name(tenant, is_default=is_default)
     with server_database(db, new=True) as connection:
-        from ..store.quota_amounts import parse_limits, shown_limit
-        from ..store.quotas import KINDS, set_limits
+        from ..limits.amounts import parse_limits, shown_limit
+        from ..limits.quotas import KINDS, set_limits
 
         texts = {**given, "bytes": () if given["bytes"] is None else (given["bytes"],)}
         new = {what: parse_limits(what, texts[what]) for what in KINDS if texts[what]}
@@ -65,7 +64,7 @@ def set_(tenant: str | None, is_default: bool, db: str, **given: Any) -> int:
 def list_(db: str, as_json: bool) -> int:
     """List the quotas, and what is used of each."""
     with server_database(db) as connection:
-        from ..store.quotas import all_limits
+        from ..limits.quotas import all_limits
 
         found = {name: _standings(connection, name, limits) for name, limits in all_limits(connection).items()}
     if as_json:
@@ -86,7 +85,7 @@ def list_(db: str, as_json: bool) -> int:
 def show(tenant: str, db: str, as_json: bool) -> int:
     """Show what TENANT has used of its quota, or of the default one."""
     with server_database(db) as connection:
-        from ..store.quotas import Limit, limits_of
+        from ..limits.quotas import Limit, limits_of
 
         limits = limits_of(connection, tenant)
         free = [Limit(what, "month", None) for what in ("runs", "tokens", "cost")] + [Limit("bytes", "", None)]
@@ -107,7 +106,7 @@ def remove(tenant: str | None, is_default: bool, db: str) -> int:
     """Remove the quota of TENANT, which has the default one from then on."""
     name = _choose_name(tenant, is_default=is_default)
     with server_database(db) as connection:
-        from ..store.quotas import remove_limits
+        from ..limits.quotas import remove_limits
 
         if not remove_limits(connection, name):
             there = "retinue quotas list shows those that there are"
@@ -128,8 +127,8 @@ def _format_name(name: str) -> str:
 
 
 def _standings(connection: Connection, tenant: str, limits: Sequence[Limit]) -> Sequence[Standing]:
+    from ..limits.quotas import standings_of
     from ..store.clock import CLOCK
-    from ..store.quota_usage import standings_of
 
     return standings_of(connection, tenant, limits, CLOCK.now())
 
@@ -155,8 +154,8 @@ def _quota_values(tenant: str, standings: Sequence[Standing]) -> dict[str, Any]:
 
 def _show_standings(standings: Sequence[Standing], *, used: bool = True) -> None:
     """Print a line for each limit: what is used of it, as a bar and in words."""
-    from ..store.quota_amounts import shown_amount, shown_limit
-    from ..store.quota_usage import moment
+    from ..limits.amounts import shown_amount, shown_limit
+    from ..limits.quotas import format_time
 
     for one in standings:
         what = one.limit.what
@@ -166,7 +165,7 @@ def _show_standings(standings: Sequence[Standing], *, used: bool = True) -> None
         said = f"{shown_amount(what, one.used):>14}"
         if one.limit.most is not None:
             said = f"{_bar(one.used, one.limit.most)}{said} of {shown_limit(one.limit):<20}"
-            said += f"  until {moment(one.resets_at)}" if one.resets_at is not None else ""
+            said += f"  until {format_time(one.resets_at)}" if one.resets_at is not None else ""
         elif one.limit.period:
             said += " this month"
         click.echo(f"  {what:<7}{said}".rstrip())

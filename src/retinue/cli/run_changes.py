@@ -103,7 +103,7 @@ def _select_runs(
 def _cancel(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     """Cancel a run. With `forgiving`, one that has ended meanwhile is no problem."""
     with _change(db) as connection:
-        from ..server.run_acts import cancel_for
+        from ..server.run_session import cancel_for
         from ..store.run_queries import find_run
 
         run = find_run(connection, run_id, lock=True)

@@ -17,6 +17,7 @@ from ..core.budgets import Budget
 from ..core.tools.delegation import HANDOFF
 from ..core.tools.tool import Tool
 from ..core.values import Message
+from ..limits.shares import TenantShares
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
@@ -29,16 +30,15 @@ from ..store.tables import messages
 from ..store.tenant_view import TenantView
 from .agents.agent_versions import AgentVersions
 from .agents.call_circles import ServerId, enter_run
-from .agents.overrides import override_agent, wanted_schema
-from .assistants.tool_resources import resources_of
+from .agents.overrides import HOSTED, override_agent, wanted_schema
 from .content.conversation_history import question_in, truncate_history
 from .content.file_intake import FileLoader, keep_result_files
 from .content.shown_history import with_file_data, with_shown_parts
+from .content.threads import resources_of
 from .content.tool_history import tool_exchanges, with_states
 from .context import Options
 from .memories import ServedMemory
-from .tenant_shares import TenantShares
-from .tools.hosted import HOSTED, Hosted
+from .tools.hosted import Hosted
 from .tools.registered import RunTools
 
 _ON_THREAD = Prepared(

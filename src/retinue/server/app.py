@@ -17,25 +17,24 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.quotas import KINDS
+from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from ..store.quotas import KINDS
 from . import account, health, memories
 from .a2a import routes as a2a
-from .assistants import assistants, messages, run_steps, runs, threads
+from .assistants import assistants, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
-from .files import routes as files, vector_store_files, vector_stores
-from .http.api_errors import ApiError
+from .files import routes as files, search, store_files, stores
+from .http.api_errors import ApiError, answer_of, first_error
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
-from .http.key_throttle import KeyThrottle
-from .http.rate_limit import RateLimit
-from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .http.validation import first_error
+from .http.limits import Limits
+from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
-from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
+from .responses import routes as responses, websocket
 from .runs import (
     actions as run_actions,
     events as run_events,
@@ -53,11 +52,7 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
-    compact.router,
-    responses_stored.router,
     threads.router,
-    messages.router,
-    run_steps.router,
     tenant_runs.router,
     run_events.router,
     run_actions.router,
@@ -67,8 +62,9 @@ ROUTERS = (
     conversations.router,
     assistants.router,
     files.router,
-    vector_stores.router,
-    vector_store_files.router,
+    stores.router,
+    store_files.router,
+    search.router,
     chat_stored.router,
     text_completions.router,
     model_list.router,
@@ -141,7 +137,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns, quotas=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, turns=server.runs.turns, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

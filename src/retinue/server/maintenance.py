@@ -35,11 +35,11 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.usage_recount import fold_parts
-from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
 from .http.api_errors import ApiError
 from .http.idempotency import sweep
 from .indexing.queue import expire
+from .run_session import admit_waiting_run
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from ...errors import DataError, UsageError
 from ...mcp.schema_conversion import convert_schema
 from ...models import PromptModel
 from ...models.reply_limits import Limited, limit_replies
+from ...runs.citations import FILE_SEARCH
 from ...store.run_row import RunRow
 from ...strategies.auto import Auto
 from ...strategies.tool_calling import ToolCalling
@@ -31,6 +32,9 @@ _SAMPLING = (
 _ECHOED = ("temperature", "top_p")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _MAX_FUNCTIONS = 256  # of a request, in all namespaces
+CODE_INTERPRETER = "code_interpreter"
+HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
+"""The hosted tools."""
 HUMAN = "human_input"  # the function whose calls ask a client for a person's decision
 
 

@@ -9,14 +9,12 @@ from sqlalchemy import Connection
 
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..assistants.schemas import SubmitToolOutputs
 from ..context import ContextDep
 from ..http.api_errors import ApiError
-from ..http.lookup import own_run
-from ..http.objects import Object
+from ..http.common_schemas import SubmitToolOutputs
+from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
-from ..run_acts import cancel_for
-from ..run_session import RunSession
+from ..run_session import RunSession, cancel_active
 from .answers import answer_run
 from .list import summary_object
 
@@ -26,12 +24,11 @@ router = APIRouter(prefix="/runs", route_class=JsonRoute)
 @router.post("/{run_id}/submit_tool_outputs")
 async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Object:
     """Answer the calls that a run waits for, or decide on them. The run then goes on; repeating this has no effect."""
-    outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = own_run(connection, scope, run_id, lock=True)
         _check_top(run, "answer")
-        return answer_run(connection, scope.author, run, outputs, context.server.options.run_ttl)
+        return answer_run(connection, scope.author, run, body.outputs, context.server.options.run_ttl)
 
     run, new = await context.write(work)
     RunSession(context.server, run).begin(new=new)
@@ -45,9 +42,7 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> RunRow:
         run = own_run(connection, scope, run_id, lock=True)
         _check_top(run, "cancel")  # of a member, its caller would not be told
-        if not run.active or run.status == "cancelling":
-            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_for(connection, scope.author, run)
+        return cancel_active(connection, scope.author, run)
 
     run = await context.write(work)
     context.server.halted(run)

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from ...runs.submissions import FurtherRequest
 from ...store.audit_author import Author
 from ...store.run_row import RunRow
-from ..content.tool_outputs import parse_submission, submission_digest
-from ..run_acts import resume_run
+from ..content.tool_outputs import submission_digest
+from ..run_session import answer_calls
 
 
 def answer_run(
@@ -21,10 +21,7 @@ def answer_run(
 ) -> tuple[RunRow, bool]:
     """Answer the calls that a run waits for with `outputs`, by the client's ids of the calls. It then has `ttl`
     seconds. Return its row, and whether this is new. Raises `ApiError` and `StoreConflict`."""
-    answer = parse_submission(run, outputs)
-    if answer is None:
-        return run, False
-    return resume_run(connection, author, run, answer, ttl, _further(run, outputs)), True
+    return answer_calls(connection, author, run, outputs, ttl, further=_further(run, outputs))
 
 
 def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:

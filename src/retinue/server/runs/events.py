@@ -16,12 +16,11 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.lookup import own_run
-from ..http.objects import listed
+from ..http.authentication import sees_prompts
+from ..http.objects import listed, own_run
 from ..http.request_body import JsonRoute
-from ..http.scopes import sees_prompts
 from ..http.sse import DONE, RETRY, STREAMED, event_stream, frame
-from ..run_session import RunSession
+from ..run_session import Projection, RunSession
 from .list import event_object, hidden_turns, summary_object
 
 router = APIRouter(prefix="/runs", route_class=JsonRoute)
@@ -43,7 +42,7 @@ async def events(
         context.begin_stream()
         run = await context.read(lambda connection, scope: own_run(connection, scope, run_id), small=True)
         since = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 10 else after
-        return event_stream(RunSession(context.server, run, since).follow(LogStream(run, prompts)))
+        return event_stream(RunSession(context.server, run).follow(LogStream(run, since, prompts=prompts)))
 
     def work(connection: Connection, scope: TenantView) -> Any:
         found = read_run_after(connection, scope, run_id, after, limit)
@@ -57,36 +56,33 @@ async def events(
     return await context.read(work)
 
 
-class LogStream:
+class LogStream(Projection):
     """A run's log as an event stream: first and whenever its status changes the run (`run`), and each event (`event`),
     by whose number a client resumes."""
 
-    def __init__(self, run: RunRow, prompts: bool) -> None:
-        self._run = run
-        self._prompts = prompts
-        self.head = RETRY + frame(summary_object(run), "run")
-        self.tail = DONE
-        self.last: object | None = None
+    tail = DONE
 
-    def tell(self, item: Followed) -> Iterator[str]:
+    def __init__(self, run: RunRow, since: int, *, prompts: bool) -> None:
+        super().__init__(run)
+        self.since = since
+        self.head = RETRY + frame(summary_object(run), "run")
+        self._prompts = prompts
+
+    def frames(self, item: Followed) -> Iterator[str]:
         """Yield the frame of an entry, or of the run's new row."""
         if isinstance(item, RunRow):
-            self._run = item
+            self.run = item
             self.last = None if item.active else item
             yield frame(summary_object(item), "run")
         else:
-            hidden = turn_of(self._run, item) in hidden_turns(self._run)
+            hidden = turn_of(self.run, item) in hidden_turns(self.run)
             yield frame(event_object(item, hidden=hidden, prompts=self._prompts), "event", item.seq)
 
-    def lacks(self, item: Followed) -> bool:
+    def needs_run(self, item: Followed) -> bool:
         """Whether the row may not say yet how the run resumed, which decides what of an entry is shown."""
-        return isinstance(item, Entry) and self._run.rests
+        return isinstance(item, Entry) and self.run.rests
 
-    def know(self, run: RunRow) -> None:
-        """Record the run's current row."""
-        self._run = run
-
-    def cut(self, error: RetinueError | ApiError) -> str:
+    def error_frame(self, error: RetinueError | ApiError) -> str:
         """Return the frame of an error that ends the stream."""
         if isinstance(error, ApiError):
             return frame(error.body, "error")
