@@ -127,7 +127,7 @@ schemathesis: setup ## Try every operation of the server with more than 10,000 r
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos $(CHAOS)
 
-chaos-cluster: setup ## Kill, stop and restart workers, PostgreSQL and Temporal under load, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
+chaos-cluster: setup ## Kill, stop and restart workers and PostgreSQL under load, and less so with Temporal, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos.cluster_report $(CHAOS)
 
 upgrades: setup ## Replace two servers and two workers one by one under load, from the version before and to a planted next one (some minutes)

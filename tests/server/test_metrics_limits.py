@@ -20,7 +20,8 @@ from sqlalchemy import Connection, insert, join, literal, null, select, true
 
 from fakes.app_server import Serving, with_run
 from fakes.until import until
-from retinue.server.http.listening_socket import listen
+from retinue.limits.quotas import Limit, set_limits
+from retinue.server.http.connections import listen
 from retinue.server.metrics import figure_watch, loop_watch, process_watch, quota_metrics, run_metrics
 from retinue.server.metrics.figure_watch import FRESH, PATIENCE, STALE, FigureWatch
 from retinue.server.metrics.loop_watch import EVERY, LoopWatch
@@ -31,7 +32,6 @@ from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
 from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
 from retinue.store import run_queries
 from retinue.store.quota_tables import quotas
-from retinue.store.quotas import Limit, set_limits
 from retinue.store.tables import runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())

@@ -16,7 +16,7 @@ from fakes.responses import TOOL
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.server.conversations.items import items_of
-from retinue.server.http.ids import new_id
+from retinue.server.http.objects import new_id
 from retinue.store.run_queries import insert_run
 from retinue.store.tables import conversations, runs
 from retinue.store.tenant_view import TenantView

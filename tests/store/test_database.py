@@ -17,7 +17,7 @@ from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreConflict, StoreUnavailable, UsageError, ValueRefused
-from retinue.server.http.request_context import api_error_of
+from retinue.server.http.api_errors import api_error_of
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -275,7 +275,7 @@ async def _keyed(handler: Handler, key: str, context: Context) -> Any:
     if key:
         repeat = Repeat(key, "/runs", b"", "")
         repeat.add(key.encode())
-        context = Context(context.server, context.scope, repeat)
+        context = replace(context, repeat=repeat)
     return await handler(context)
 
 

@@ -18,6 +18,7 @@ from retinue.runs import Followed, Peers, RunInput, Runs
 from retinue.server.agents.agent_versions import agent_at
 from retinue.server.agents.deployment import Deployment
 from retinue.server.context import Context, Options, Server
+from retinue.server.http.limits import Admission
 from retinue.server.maintenance import begin_next, run_maintenance
 from retinue.store.run_row import RunRow
 from retinue.store.tenant_view import TenantView
@@ -105,7 +106,7 @@ class SimulatedServer:
         self.machine.begin(self._handle(handler, answer, loses))
 
     async def _handle(self, handler: Handler, answer: asyncio.Future[Any], loses: bool) -> None:
-        context = Context(self.server, TenantView("t"))
+        context = Context(self.server, TenantView("t"), Admission(self.server.limits, self.server.runs.turns, ""))
         result: Any = None
         error: Exception | None = None
         try:

@@ -81,7 +81,7 @@ def command(file: Path | None, **given: Any) -> int:
 
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
-        from ..server.http.usage_limits import NAMES, Bounds
+        from ..limits.rate import NAMES, Bounds
         from ..server.process import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error

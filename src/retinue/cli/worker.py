@@ -35,8 +35,8 @@ def command(file: Path, **given: Any) -> int:
     worker drives from the database, every second. Any number of workers may run, and end at any time.
     """
     try:
+        from ..limits.rate import Bounds
         from ..server.agents.deployment import Deployment
-        from ..server.http.usage_limits import Bounds
         from ..server.process import Serving
         from ..server.run_worker import work
     except ModuleNotFoundError as error:

@@ -17,9 +17,9 @@ from sqlalchemy import Connection
 from .._internal.concurrency import supervise
 from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
-from ..store.quota_usage import QuotaWatch
 from ..store.run_queries import find_run, runs_to_interrupt
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter

@@ -7,16 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
+from ..limits.quotas import Standing, standings
 from ..store.audit_log import AuditFilter
 from ..store.quota_tables import audit_entries
-from ..store.quota_usage import Standing, standing
 from ..store.tenant_view import Kept, TenantView
 from ..store.usage_sums import NANOS
 from .context import ContextDep
-from .http.lookup import Wanted, list_rows
-from .http.objects import Object
+from .http.authentication import sees_prompts
+from .http.objects import Object, Wanted, list_rows
 from .http.request_body import JsonRoute
-from .http.scopes import sees_prompts
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -39,7 +38,7 @@ async def list_quotas(context: ContextDep) -> Object:
     """List the limits of the tenant's quota, and what is used of each. Without a quota the list is empty."""
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        return {"object": "list", "data": [_make_quota(one) for one in standing(connection, scope.tenant)]}
+        return {"object": "list", "data": [_make_quota(one) for one in standings(connection, scope.tenant)]}
 
     return await context.read(work)
 

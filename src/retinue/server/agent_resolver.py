@@ -17,6 +17,7 @@ from ..core.budgets import Budget
 from ..core.tools.delegation import HANDOFF
 from ..core.tools.tool import Tool
 from ..core.values import Message
+from ..limits.shares import TenantShares
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
@@ -37,7 +38,6 @@ from .content.threads import resources_of
 from .content.tool_history import tool_exchanges, with_states
 from .context import Options
 from .memories import ServedMemory
-from .tenant_shares import TenantShares
 from .tools.hosted import Hosted
 from .tools.registered import RunTools
 

@@ -17,8 +17,9 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.quotas import KINDS
+from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from ..store.quotas import KINDS
 from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
@@ -26,14 +27,12 @@ from .chat import routes as chat, stored_completions as chat_stored, text_comple
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, vector_store_files, vector_stores
-from .http.api_errors import ApiError
+from .http.api_errors import ApiError, answer_of, first_error
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
-from .http.key_throttle import KeyThrottle
-from .http.rate_limit import RateLimit
-from .http.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .http.validation import first_error
+from .http.limits import Limits
+from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
 from .runs import (
@@ -139,7 +138,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns, quotas=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, turns=server.runs.turns, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

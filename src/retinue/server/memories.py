@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection
 from .._internal.containment import await_contained
 from ..core.values import Message
 from ..errors import DataError, RetinueError
+from ..limits.shares import Shares
 from ..memory import ConversationMemory, EntityMemory
 from ..memory.recall import find_completed_turn, recall_history, without_turns
 from ..memory.stored_memory import cut
@@ -28,16 +29,13 @@ from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.memory_states import MemoryState, Owner, forget, owner_of, put_state, read_states, thread_name, user_name
 from ..store.run_row import RunRow
-from ..store.storage_use import bytes_used
 from ..store.tables import memories as memory_rows
 from ..store.tenant_view import Kept, TenantView
+from ..store.usage_sums import bytes_used
 from .agents.deployment import Deployment
 from .context import ContextDep
 from .http.api_errors import ApiError, not_found
-from .http.ids import new_id
-from .http.lookup import Wanted, deletion_object, find_row, list_rows
-from .http.objects import Object
-from .tenant_shares import Shares
+from .http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 
 logger = logging.getLogger(__name__)
 _LONGEST = 2_000  # tokens of a question or an answer that are remembered

@@ -18,6 +18,8 @@ from sqlalchemy import Connection
 from .._internal.concurrency import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable
+from ..limits.rate import Bounds, KeyLimits
+from ..limits.shares import TenantShares
 from ..runs import FairScheduler, Runs
 from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
@@ -36,16 +38,13 @@ from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.vector_search import VectorSearch
-from .http.idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
-from .http.listening_socket import BACKLOG, listen, url_of
-from .http.usage_limits import Bounds, UsageLimits
+from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
 from .memories import ServedMemory
 from .metrics.metrics_port import MetricsPort, watched
 from .responses.response_lookup import concluding
-from .tenant_shares import TenantShares
 from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ async def _open(
     try:
         if not how.keys and not how.known_keys and not await database.read(count_keys):
             told(await database.write(_first_key))
-        limits = UsageLimits(how.bounds)
+        limits = KeyLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         server = assembled(deployment, database, how, limits)
@@ -142,7 +141,7 @@ def _first_key(connection: Connection) -> str:
     return key
 
 
-def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
+def assembled(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
     """Wire the parts of a server."""
     begun: set[asyncio.Task[None]] = set()
     awaited: set[str] = set()  # threads for which a run waited when they became free

@@ -38,11 +38,9 @@ from .content.threads import add_messages
 from .content.tool_outputs import parse_submission
 from .context import Context, Options, Server
 from .http.api_errors import ApiError, run_failed_error
-from .http.client_disconnect import wait_for_disconnect
-from .http.ids import new_id
-from .http.quota_limits import check_quota
-from .http.sse import event_stream, frame
-from .http.usage_limits import too_many
+from .http.limits import check_run, too_many
+from .http.objects import new_id
+from .http.sse import event_stream, frame, wait_for_disconnect
 
 FAILED = ("failed", "cancelled", "expired")
 _DECISIONS: dict[str, Action] = {
@@ -309,10 +307,10 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
 
 def check_room(connection: Connection, scope: TenantView) -> None:
     """Raise `ApiError` (429) if the tenant's quota or the API key's tokens are used up, or its queue is full. Every
-    transaction that inserts a run calls it, whatever the request: `RateLimit` only refuses most of them earlier."""
+    transaction that inserts a run calls it, whatever the request: `Limits` only refuses most of them earlier."""
     if scope.check_begin is not None:
         scope.check_begin()
-    check_quota(connection, scope)
+    check_run(connection, scope)
     if scope.room is not None:
         lock_until_end(connection, COUNTING)
         if count_of_key(connection, scope.key_id) >= scope.room:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..limits.rate import KeyLimits
 from ..store.api_keys import all_keys
 from ..store.database import Database
 from .agents.deployment import Deployment
 from .background import background, dispatch_by_temporal, stop_on_signals
 from .context import Server
-from .http.usage_limits import UsageLimits
 from .log_output import set_up, workers_logged
 from .metrics.metrics_port import watched
 from .process import Serving, assembled
@@ -33,7 +33,7 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
 async def _open(deployment: Deployment, how: Serving, ready: Callable[[], None], watch: ProcessWatch | None) -> None:
     database = Database(how.database)
     try:
-        limits = UsageLimits(how.bounds)
+        limits = KeyLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         stop = asyncio.Event()

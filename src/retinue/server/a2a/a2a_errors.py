@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from fastapi import HTTPException
 
+from ..http.api_errors import api_error_of
 from ..http.objects import Object
-from ..http.request_context import api_error_of
 
 Reason = Literal[
     "TASK_NOT_FOUND",

@@ -10,11 +10,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from ...errors import StoreConflict, StoreUnavailable
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, parameter_path
 from ..http.objects import Object
 from ..http.request_body import json_in
 from ..http.sse import event_stream
-from ..http.validation import parameter_path
 from . import operations
 from .a2a_errors import A2AError, a2a_error
 from .operations import Call
@@ -49,7 +48,7 @@ async def answer_rpc(call: Call) -> Response:
         method, params = _checked(body)
         check_version(call)
         if method in ("SendMessage", "SendStreamingMessage"):
-            call.request.state.begin_run()
+            call.context.admission.begin_run()
         if method in _STREAMS:
             kind, work = _STREAMS[method]
             return event_stream(await work(call, parsed(kind, params), framed_in_rpc(request_id)))

@@ -16,12 +16,9 @@ from ..agents.deployment import Deployment
 from ..agents.overrides import check_functions, functions_in
 from ..content.threads import with_stores
 from ..context import ContextDep
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object, assistant_object
+from ..http.api_errors import ApiError, first_error
+from ..http.objects import Object, Wanted, assistant_object, deletion_object, find_row, list_rows, new_id
 from ..http.request_body import JsonRoute
-from ..http.validation import first_error
 from ..models.list import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 

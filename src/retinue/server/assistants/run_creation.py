@@ -24,8 +24,7 @@ from ..content.threads import add_messages, add_thread, check_attachments, check
 from ..context import Context, Server
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import SubmitToolOutputs
-from ..http.lookup import find_row, own_run
-from ..http.objects import Object, run_object, thread_object
+from ..http.objects import Object, find_row, own_run, run_object, thread_object
 from ..models.list import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_for
 from .projection import RunEvents

@@ -20,8 +20,7 @@ from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import MetadataUpdate, SubmitToolOutputs
-from ..http.lookup import Include, Wanted, find_row, list_objects
-from ..http.objects import Object, listed, run_object
+from ..http.objects import Include, Object, Wanted, find_row, list_objects, listed, run_object
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..run_session import RunSession, cancel_active

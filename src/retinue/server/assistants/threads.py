@@ -14,8 +14,7 @@ from ..content.threads import add_messages, add_thread, change_thread
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import MetadataUpdate
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object, message_object, thread_object
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, message_object, thread_object
 from ..http.request_body import JsonRoute
 from .schemas import MessageCreate, ThreadCreate, ThreadUpdate
 

@@ -16,8 +16,7 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.lookup import Rising, WantedMetadata, list_objects
-from ..http.objects import Object, listed
+from ..http.objects import Object, Rising, WantedMetadata, list_objects, listed
 from ..http.request_body import JsonRoute
 from .projection import completion, completion_id
 from .schemas import ChatUpdate

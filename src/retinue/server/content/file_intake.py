@@ -16,20 +16,17 @@ from ...core.files import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
 from ...core.protocols import describe_unreadable, list_readable_kinds
 from ...core.values import File, Kind
 from ...errors import DataError, ModelError, ToolError, UsageError
+from ...limits.shares import TenantShares
 from ...net.file_source import fetch_file
 from ...net.ssrf_guard import SsrfGuard
-from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.database import Database
 from ...store.run_files import keep_files, show_files
-from ...store.storage_use import bytes_used
-from ...store.tables import contents, images as images_kept
+from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ..context import Context
 from ..files.routes import file_of
-from ..http.api_errors import ApiError
-from ..http.quota_limits import check_bytes, reached
-from ..http.validation import invalid_value, missing_parameter
-from ..tenant_shares import TenantShares
+from ..http.api_errors import ApiError, invalid_value, missing_parameter
+from ..http.limits import check_images
 from .file_parts import FileSource, Shown, files_in
 
 _AT_ONCE = 4
@@ -102,12 +99,7 @@ class FileLoader:
         return b"" if kept is None else bytes(kept.content)
 
     def _keep(self, connection: Connection, files: Sequence[File], run_id: str | None) -> None:
-        quota, more = self._scope.quota, sum(len(one.data) for one in files)
-        if quota is not None:
-            lock_until_end(connection, COUNTING)
-        if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
-            raise reached("bytes of images", quota.bytes)
-        check_bytes(connection, self._scope, more)
+        check_images(connection, self._scope, sum(len(one.data) for one in files))
         keep_files(connection, self._scope.tenant, files)
         if run_id is not None:
             show_files(connection, self._scope.tenant, run_id, [one.id for one in files])

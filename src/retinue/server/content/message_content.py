@@ -16,8 +16,7 @@ from ...store.tenant_view import TenantView
 from ...strategies.prompting.injection_guard import neutralize
 from ..context import Context
 from ..files.routes import file_of
-from ..http.api_errors import ApiError
-from ..http.validation import invalid_value, missing_parameter, wrong_type
+from ..http.api_errors import ApiError, invalid_value, missing_parameter, wrong_type
 from .file_parts import DOCUMENTS, IMAGES, Shown, is_shown, show
 
 _MOST = 256_000  # characters of a file, as of a message

@@ -20,12 +20,9 @@ from ...store.tenant_view import Kept, TenantView
 from ..files.attachment import attach, make_store, store_of
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
-from ..http.api_errors import ApiError, not_found
-from ..http.ids import new_id
-from ..http.lookup import find_row
-from ..http.objects import Object
-from ..http.scopes import allowed, missing as missing_scope
-from ..http.validation import first_error, missing_parameter
+from ..http.api_errors import ApiError, first_error, missing_parameter, not_found
+from ..http.authentication import allowed, missing as missing_scope
+from ..http.objects import Object, find_row, new_id
 
 Given = Sequence[Mapping[str, Any]]
 _OF_THREAD = Expiry(anchor="last_active_at", days=7)  # as at OpenAI, since nobody deletes such a store

@@ -17,9 +17,8 @@ from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, invalid_value
 from ..http.objects import call_id, run_of_call
-from ..http.validation import invalid_value
 
 _KINDS = ("approve", "edit", "reject", "respond")
 

@@ -11,8 +11,7 @@ from sqlalchemy import Connection, insert, select
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, Page, TenantView
 from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.objects import Object
+from ..http.objects import Object, new_id
 from .compaction import TYPE, expand_compactions
 from .schemas import kind_of
 from .views import PREFIXES, stored_item

@@ -16,9 +16,7 @@ from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError
 from ..http.common_schemas import MetadataUpdate, Wire
-from ..http.ids import new_id
-from ..http.lookup import Include, Wanted, deletion_object
-from ..http.objects import Object, listed
+from ..http.objects import Include, Object, Wanted, deletion_object, listed, new_id
 from ..http.request_body import JsonRoute
 from .items import append_items, find_item, found_conversation
 from .schemas import InputItem

@@ -12,14 +12,11 @@ from ...documents.document_store import check_installed
 from ...errors import UsageError
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
-from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.lookup import find_row
-from ..http.objects import Object
-from ..http.validation import invalid_value
+from ..http.api_errors import ApiError, invalid_value
+from ..http.limits import check_store, check_store_files
+from ..http.objects import Object, find_row, new_id
 from .routes import no_file
 from .schemas import Chunking, FileWish, StaticChunking, StoreCreate
-from .storage_quota import room_for_store, room_in_stores
 
 STATUSES = ("in_progress", "completed", "failed", "cancelled")
 _AUTO = {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}
@@ -29,7 +26,7 @@ _NEW = 60  # seconds between two updates of a store's last use
 
 def make_store(connection: Connection, scope: TenantView, given: StoreCreate) -> Kept:
     """Create a vector store with its files. Return its row. Raises `ApiError`."""
-    room_for_store(connection, scope)
+    check_store(connection, scope)
     now = int(time.time())
     expires_after = given.expires_after.sent() if given.expires_after else None
     body = {
@@ -91,7 +88,7 @@ def attach(
     there = {row.id: row.body for row in connection.execute(mine)}
     if missing := [one for one in by_id if one not in there]:
         raise no_file(missing[0], "file_ids")
-    room_in_stores(connection, scope, len(by_id))
+    check_store_files(connection, scope, len(by_id))
     same_store = vector_store_files.c.vector_store_id == store.id
     scope.remove(connection, vector_store_files, same_store, vector_store_files.c.file_id.in_(list(by_id)))
     now = int(time.time())

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
+from ..http.api_errors import invalid_value
 from ..http.common_schemas import Wire
-from ..http.validation import invalid_value
 
 Value: TypeAlias = str | bool | int | float
 _COMPARISONS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")

@@ -12,12 +12,9 @@ from ..._internal.concurrency import run_in_thread
 from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep
-from ..http.api_errors import ApiError, not_found
-from ..http.ids import new_id
-from ..http.lookup import Wanted, list_rows
-from ..http.objects import Object
+from ..http.api_errors import ApiError, missing_parameter, not_found
+from ..http.objects import Object, Wanted, list_rows, new_id
 from ..http.request_body import JsonRoute
-from ..http.validation import missing_parameter
 from .attachment import attach, counted, store_of
 from .schemas import BatchCreate, FileChange, FileWish
 

@@ -8,8 +8,7 @@ from sqlalchemy import Connection
 from ...store.tables import vector_store_batches, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
-from ..http.lookup import Wanted, deletion_object, list_rows
-from ..http.objects import Object
+from ..http.objects import Object, Wanted, deletion_object, list_rows
 from ..http.request_body import JsonRoute
 from .attachment import counted, end_of, has_expired, make_store, store_of
 from .attribute_filters import validate_filter

@@ -1,4 +1,7 @@
-"""Authentication and scope checks of API keys, before any of the body is read."""
+"""The scope that each request requires. No other module decides this.
+
+Authentication and scope checks of API keys, before any of the body is read.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,90 @@ import math
 import re
 from contextlib import suppress
 from functools import partial
+from typing import Literal
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..._internal.concurrency import supervise
 from ...errors import StoreUnavailable
+from ...limits.rate import KeyThrottle
 from ...store.api_keys import Key, Keys
-from .api_errors import ApiError
-from .key_throttle import HELD, KeyThrottle
-from .request_context import answer_of
-from .scopes import allowed, missing, needed
+from .api_errors import ApiError, answer_of
 from .sse import frame
+
+ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "audit", "all"]
+NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
+_READING = ("GET", "HEAD", "OPTIONS")
+_WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
+    "chat": "runs",
+    "responses": "runs",
+    "completions": "runs",
+    "embeddings": "runs",
+    "audio": "runs",
+    "threads": "runs",
+    "conversations": "runs",
+    "runs": "runs",
+    "assistants": "agents",
+    "files": "agents",
+    "uploads": "agents",
+    "vector_stores": "agents",
+    "models": "agents",
+    "memories": "memories",
+    "tools": "tools",
+}
+_PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
+_AUDIT = re.compile(r"/v1/audit(/.*)?")
+_OPERATORS = re.compile(r"/v1/studio/evals(/.*)?")  # no tenant's
+_ASKING = re.compile(  # POSTs that only read
+    r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
+)
+
+
+def needed(method: str, path: str) -> ScopeName:
+    """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
+    `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
+    `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require `all`."""
+    if _PRIVATE.fullmatch(path):
+        return "memories"
+    if _OPERATORS.fullmatch(path):
+        return "prompts"
+    if _AUDIT.fullmatch(path):
+        return "audit"
+    if method in _READING or _ASKING.fullmatch(path):
+        return "read"
+    if path.startswith("/a2a/"):
+        return "runs"
+    _, version, *words = f"{path}/".split("/")
+    return _WRITING.get(words[0], "all") if version == "v1" and words else "all"
+
+
+def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
+    """Whether a key with `scopes` may make requests that require `wanted`."""
+    if wanted == "prompts":
+        return sees_prompts(scopes)
+    if wanted == "audit":
+        return scopes is not None and "audit" in scopes
+    return scopes is None or "all" in scopes or wanted in scopes
+
+
+def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
+    """Whether a key sees the operator's prompts, and the engines' own words. No other scope contains this one, nor does
+    a key without scopes have it."""
+    return scopes is not None and "prompts" in scopes
+
+
+def missing(wanted: ScopeName) -> ApiError:
+    """Return the error for a key without the scope `wanted`."""
+    message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
+    return ApiError(403, message, code="missing_scope")
+
 
 OPEN = ("/health", "/ready")
 PAGES = ("/", "/docs", "/redoc", "/openapi.json", "/studio")  # they show nothing of any tenant
 STUDIO = "/studio/"
 _CARD = re.compile(r"(/a2a/.+)?/\.well-known/agent-card\.json")  # nor do these
+_HELD = 1.0  # seconds before a wrong key too many is answered
 _LOOKED_AT = 2.0  # seconds between checks of an open stream's key
 _MISSING = (
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
@@ -82,7 +152,7 @@ class Authentication:
         key = await self._keys.find(said)
         if key is None:
             if (seconds := self._wrong.count(address)) > 0:
-                await asyncio.sleep(HELD)  # otherwise immediate retries would cost more than all other requests
+                await asyncio.sleep(_HELD)  # otherwise immediate retries would cost more than all other requests
                 raise _too_many(seconds)
             raise _incorrect(said)
         return key

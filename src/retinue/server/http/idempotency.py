@@ -26,8 +26,7 @@ from ...store.run_queries import find_own_run
 from ...store.run_row import UNREADABLE, RunRow, dump_values, load_values
 from ...store.tables import requests
 from ...store.tenant_view import TenantView
-from .api_errors import ApiError, not_found
-from .request_context import answer_of
+from .api_errors import ApiError, answer_of, not_found
 
 T = TypeVar("T")
 REPLAYED = "idempotent-replayed"

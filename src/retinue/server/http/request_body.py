@@ -51,7 +51,7 @@ class JsonRoute(APIRoute):
                         _known(kind, read.value)
                 given.read = read
                 if isinstance(read.value, dict) and str(read.value.get("stream")).lower() in _YES:
-                    request.state.begin_stream()  # refuse now rather than after work was done
+                    request.state.admission.begin_stream()  # refuse now rather than after work was done
             return await handle(given)
 
         return handled

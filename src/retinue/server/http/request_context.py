@@ -1,6 +1,5 @@
-"""The outermost layer: adds the request id and processing time, and turns unexpected errors into a log line and a
-500.
-"""
+"""The outermost layers of a request: its id, its time, its line in the access log, an answer to what went wrong, and a
+limit on the size and speed of its body; and whether its host and origin may be served at all."""
 
 from __future__ import annotations
 
@@ -9,90 +8,31 @@ import ipaddress
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...core.run_context import TRACE_HEADER, RunContext, TraceParent, run_context
-from ...errors import StoreConflict, StoreLost, StoreUnavailable, ValueRefused
-from .access_log import LEFT, Answer, log_answer
-from .api_errors import ApiError
-from .ids import new_id
+from ...core.run_context import TRACE_HEADER, RunContext, TraceParent, current_run, run_context
+from ...errors import StoreUnavailable
+from ..log_output import ACCESS
+from .api_errors import ApiError, ErrorResponse, answer_of
+from .objects import new_id
 from .request_body import max_body_bytes
-from .trailing_slash import without_slash
 
 logger = logging.getLogger(__name__)
-_LOGGED = 100  # origins and hosts whose refusal is logged
 PATIENCE = 30.0  # seconds for a body, plus one per _SLOWEST bytes received
 _SLOWEST = 10_000
+_LEFT = 499  # as in nginx: the client disconnected before the response
+_LOGGED = 100  # origins and hosts whose refusal is logged
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
 _SERIES = new_id("req")[:-8]  # per process: request ids must be unique, but need not be secret
 _numbers = count()
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
-
-
-_UNFORESEEN = (
-    "The server had an error while processing your request. Sorry about that! Please give its operator the request id."
-)
-_CONFLICT = "Another request changed the same object at the same time. Please try again."
-_AWAY = (
-    (StoreLost, "The server has lost its database. Its operator finds in the log what to do.", "30"),
-    (StoreUnavailable, "The server cannot reach its database at the moment. Please try again.", "1"),
-)
-
-
-class ErrorResponse(JSONResponse):
-    """The response to an `error`. `cause` is logged.
-
-    SDKs repeat a request that was answered 408, 409, 429 or 5xx. The response tells them not to if the request has
-    written something, for what it began goes on. With an `Idempotency-Key`, a repetition finds what was begun.
-    """
-
-    def __init__(self, error: ApiError, cause: Exception) -> None:
-        super().__init__(error.body, error.status, error.headers)
-        self._said = error.body
-        self._acted = error.acted
-        self._cause = cause
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response; a server error includes the request id."""
-        state = scope.setdefault("state", {})
-        state["acted"] = self._acted
-        if self._acted is None and state.get("wrote") and "repeat" not in state:
-            self.headers["x-should-retry"] = "false"
-        if self.status_code >= 500:
-            state["cause"] = self._cause
-            error = self._said["error"]
-            run = f", run: {state['run']}" if "run" in state else ""
-            message = f"{error['message']} (request id: {state.get('request_id', 'none')}{run})"
-            self.body = self.render({"error": {**error, "message": message}})
-            self.headers["content-length"] = str(len(self.body))
-        await super().__call__(scope, receive, send)
-
-
-def answer_of(error: Exception) -> ErrorResponse:
-    """Return the response to `error`."""
-    return ErrorResponse(api_error_of(error), error)
-
-
-def api_error_of(error: Exception) -> ApiError:
-    """Return what clients are told of `error`."""
-    if isinstance(error, ApiError):
-        return error
-    if isinstance(error, ValueRefused):
-        return ApiError(400, "The database cannot hold a value of this request.", code="invalid_value")
-    if isinstance(error, StoreConflict):
-        return ApiError(409, _CONFLICT, code="conflict", headers={"x-should-retry": "true"})
-    for kind, message, seconds in _AWAY:
-        if isinstance(error, kind):
-            return ApiError(503, message, kind="server_error", headers={"Retry-After": seconds})
-    return ApiError(500, _UNFORESEEN, kind="server_error")
 
 
 class RequestContext:
@@ -111,30 +51,96 @@ class RequestContext:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id, answer = f"{_SERIES}{next(_numbers):08x}", Answer()
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
-        heads: list[Callable[[Message], None]] = state.setdefault("heads", [])
-
-        async def sending(message: Message) -> None:
-            answer.add(message)
-            if message["type"] == "http.response.start":
-                for see in reversed(heads):
-                    see(message)
-                headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = request_id
-                headers["openai-processing-ms"] = str(answer.milliseconds)
-                headers["openai-version"] = "2020-10-01"
-            await send(message)
-
-        with run_context(_context_of(scope, request_id)):
+        state, answer = scope.setdefault("state", {}), _Answer(scope, send)
+        state["request_id"] = answer.request_id
+        state.setdefault("heads", [])
+        with run_context(_context_of(scope, answer.request_id)):
             try:
-                await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
+                await self._app(without_slash(scope), _limit_body(scope, receive, self._patience), answer.send)
             except (Exception, asyncio.CancelledError) as error:
-                heads.clear()  # those layers were left
-                await _failed(error, scope, answer, receive, sending)
+                state["heads"].clear()  # those layers were left
+                if (response := answer.end(error)) is not None:
+                    await response(scope, receive, answer.send)
             finally:
-                log_answer(scope, answer)
+                answer.log()
+
+
+class _Answer:
+    """The response to a request: its status is 0 until it is sent."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.request_id = f"{_SERIES}{next(_numbers):08x}"
+        self._scope = scope
+        self._send = send
+        self._began = time.perf_counter()
+        self._status = self._size = 0
+        self._is_explained = False  # what went wrong was logged
+
+    @property
+    def _milliseconds(self) -> int:
+        return int((time.perf_counter() - self._began) * 1000)
+
+    async def send(self, message: Message) -> None:
+        """Send the next message of the response."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            for see in reversed(self._scope["state"]["heads"]):
+                see(message)
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self.request_id
+            headers["openai-processing-ms"] = str(self._milliseconds)
+            headers["openai-version"] = "2020-10-01"
+        else:
+            self._size += len(message.get("body", b""))
+        await self._send(message)
+
+    def end(self, error: Exception | asyncio.CancelledError) -> ErrorResponse | None:
+        """Return the response to a request that ended with `error`. It is `None` for one that was already answered, in
+        part: its connection is closed, so that the client notices."""
+        method, path = self._scope["method"], self._scope["path"]
+        if isinstance(error, ClientDisconnect):
+            logger.info("%s %s: the client disconnected before the end of the request or response", method, path)
+            self._status = self._status or _LEFT
+        elif isinstance(error, asyncio.CancelledError):  # the server is stopping; readers see that a stream is cut
+            goes_on = " What your request began goes on." if self._scope["state"].get("wrote") else ""
+            error = ApiError(503, f"The server is stopping.{goes_on}", kind="server_error")
+        elif self._status or not isinstance(error, StoreUnavailable):
+            self._is_explained = True
+            logger.exception("%s %s failed", method, path, exc_info=error)
+        return None if self._status else answer_of(error)
+
+    def log(self) -> None:
+        """Log a finished request: server errors with their cause, and every request in the access log."""
+        state, method, path = self._scope["state"], self._scope["method"], self._scope["path"]
+        if self._status >= 500 and not self._is_explained:
+            level, cause = logging.ERROR if self._status == 500 else logging.WARNING, state.get("cause", "unknown")
+            logger.log(level, "%s %s was answered with %d: %s", method, path, self._status, cause)
+        if not ACCESS.isEnabledFor(logging.INFO):
+            return
+        here, key = current_run(), state.get("key")
+        given = {"client_request": here.client_request, "trace": here.client_trace}
+        fields = {
+            "request": self.request_id,
+            **{name: value for name, value in given.items() if value},
+            "client": (self._scope.get("client") or ("",))[0],
+            "method": method,
+            "path": path,
+            "status": self._status,
+            "bytes": self._size,
+            "ms": self._milliseconds,
+            "tenant": getattr(key, "tenant", ""),
+            "key": getattr(key, "id", None) or "",
+        }
+        ACCESS.info("%s %s %d", method, path, self._status, extra={"fields": fields})
+
+
+def without_slash(scope: Scope) -> Scope:
+    """Strip the trailing slash from the path, which RFC 003 uses in places. Frameworks redirect instead, which loses
+    the body."""
+    if len(scope["path"]) < 2 or not scope["path"].endswith("/"):
+        return scope
+    raw = scope.get("raw_path") or b""
+    return {**scope, "path": scope["path"][:-1], "raw_path": raw.removesuffix(b"/")}
 
 
 def _context_of(scope: Scope, request_id: str) -> RunContext:
@@ -148,28 +154,7 @@ def _context_of(scope: Scope, request_id: str) -> RunContext:
     )
 
 
-async def _failed(
-    error: Exception | asyncio.CancelledError, scope: Scope, answer: Answer, receive: Receive, send: Send
-) -> None:
-    """Answer a request that ended with `error`, if nothing was sent yet. Otherwise the connection is closed, so that
-    the client notices."""
-    if isinstance(error, asyncio.CancelledError):  # the server is stopping; readers of a stream see that it is cut
-        goes_on = " What your request began goes on." if scope["state"].get("wrote") else ""
-        error = ApiError(503, f"The server is stopping.{goes_on}", kind="server_error")
-    elif isinstance(error, ClientDisconnect):
-        left = "%s %s: the client disconnected before the end of the request or response"
-        logger.info(left, scope["method"], scope["path"])
-        answer.status = answer.status or LEFT
-    else:
-        known = isinstance(error, StoreUnavailable) and not answer.status
-        answer.explained = not known
-        if not known:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
-    if not answer.status:
-        await answer_of(error)(scope, receive, send)
-
-
-def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
+def _limit_body(scope: Scope, receive: Receive, patience: float) -> Receive:
     """Return `receive` with limits on the size and speed of a body."""
     declared = Headers(scope=scope).get("content-length", "")
     began, size, whole = time.monotonic(), 0, False

@@ -1,4 +1,7 @@
-"""Server-sent events: one line of JSON each, so that no data can pass for an event."""
+"""Server-sent events: one line of JSON each, so that no data can pass for an event.
+
+Detects clients that disconnect while they are being answered.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 _EVENT = {
@@ -91,3 +95,9 @@ class _Ahead:
         close = getattr(self._frames, "aclose", None)
         if close is not None:
             await close()
+
+
+async def wait_for_disconnect(request: Request) -> None:
+    """Wait until the client has disconnected."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -27,9 +27,9 @@ from ...documents.text_extraction import (
     needs_parser,
 )
 from ...errors import DataError, StoreUnavailable, UsageError
+from ...limits.shares import Shares
 from ...store.database import Database
 from . import queue
-from .round_robin import RoundRobin
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 4  # files read concurrently over all tenants; the last slot is for a tenant without one
@@ -61,7 +61,7 @@ class Indexer:
         self._process = database.process
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
-        self._turns = RoundRobin()
+        self._shares = Shares(total=_AT_ONCE, spare=1)
         self._changed: set[str] = set()  # stores whose indexes may hold stale entries
         self._begun = False
         self._known = asyncio.Event()  # the previous process's state was examined
@@ -126,14 +126,14 @@ class Indexer:
             await asyncio.gather(*under_way.values(), return_exceptions=True)
 
     async def _begin(self, under_way: dict[int, asyncio.Task[None]]) -> None:
-        """Start as many files as there are free slots, round-robin over tenants."""
+        """Start as many files as there is room for, the tenants in turn."""
         while len(under_way) < _AT_ONCE:
             waiting = await self._database.read(partial(queue.next_files, process=self._process, but=list(under_way)))
-            chosen = self._turns.next(waiting, _AT_ONCE - len(under_way))
-            if not chosen:
+            numbers = [waiting[tenant] for tenant in self._shares.choose(waiting)]
+            if not numbers:
                 return
-            for row in await self._database.write(partial(queue.take_files, process=self._process, numbers=chosen)):
-                self._turns.begin(row.tenant)
+            for row in await self._database.write(partial(queue.take_files, process=self._process, numbers=numbers)):
+                self._shares.begin(row.tenant)
                 under_way[row.number] = asyncio.create_task(self._in_turn(row), name=f"indexing {row.id}")
 
     async def _in_turn(self, row: Row[Any]) -> None:
@@ -146,7 +146,7 @@ class Indexer:
             logger.exception("%s could not be indexed", row.file_id)
             await asyncio.sleep(_PAUSE)
         finally:
-            self._turns.end(row.tenant)
+            self._shares.release(row.tenant)
 
     async def _index(self, row: Row[Any]) -> None:
         """Read a file, store its passages, then its status. In this order, a crash in between repeats the work."""

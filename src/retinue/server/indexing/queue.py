@@ -9,16 +9,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
 
 from ...store.processes import is_free
-from ...store.storage_use import count_bytes
 from ...store.tables import contents, files, vector_store_files, vector_stores
+from ...store.usage_sums import count_bytes
 
 _COLUMNS = vector_store_files.c
 
 
 def next_files(connection: Connection, process: str, but: Collection[int]) -> dict[str, int]:
-    """Return the number of each tenant's oldest file that `process` may take, except those in `but`."""
-    query = select(_COLUMNS.tenant, func.min(_COLUMNS.number)).where(*_free(process))
-    rows = connection.execute(query.where(_COLUMNS.number.not_in(but)).group_by(_COLUMNS.tenant))
+    """Return the number of each tenant's oldest file that `process` may take, except those in `but`, oldest first."""
+    oldest = func.min(_COLUMNS.number)
+    query = select(_COLUMNS.tenant, oldest).where(*_free(process), _COLUMNS.number.not_in(but))
+    rows = connection.execute(query.group_by(_COLUMNS.tenant).order_by(oldest))
     return {row[0]: row[1] for row in rows}
 
 

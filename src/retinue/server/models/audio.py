@@ -20,10 +20,9 @@ from pydantic import Field
 from ...components.speech import FORMATS, MAX_TEXT, VOICE, SpeechToText, TextToSpeech, Transcript
 from ...errors import ToolError, UsageError
 from ..context import Context, ContextDep
-from ..http.api_errors import ApiError, no_model
+from ..http.api_errors import ApiError, invalid_value, missing_parameter, no_model
 from ..http.common_schemas import Wire
 from ..http.request_body import JsonRoute
-from ..http.validation import invalid_value, missing_parameter
 
 router = APIRouter(route_class=JsonRoute)
 Format = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
@@ -217,7 +216,7 @@ async def speak(
 async def _at_work(context: Context, where: str, code: str) -> AsyncIterator[None]:
     """Wait for a tenant's turn: recognizing and speaking take a core and memory. Raises `ApiError` for what fails."""
     shares = context.server.shares
-    async with shares.sounding.of(context.scope.tenant), shares.speech_processes:
+    async with shares.speech.of(context.scope.tenant):
         try:
             yield
         except ToolError as error:

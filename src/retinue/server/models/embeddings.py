@@ -18,8 +18,8 @@ from ...models import weights
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, no_model
 from ..http.common_schemas import Wire, either
+from ..http.limits import check_tokens, too_many
 from ..http.request_body import JsonRoute
-from ..http.usage_limits import too_many
 
 if TYPE_CHECKING:
     from ...documents.embedding import Floats
@@ -62,22 +62,24 @@ async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
     """Embed each text as a vector. A text longer than the model's window gets the mean of its pieces' vectors."""
     texts = _texts(body)
     limits, key_id = context.server.limits, context.scope.key_id or ""
-    limits.tokens(key_id)
+    check_tokens(limits, key_id)
     _check(context, len(texts))
     try:
-        (pieces,) = await context.server.batches.done(context.scope.tenant, [partial(_pieces, texts, body.dimensions)])
+        (pieces,) = await context.server.shares.embedding.run(
+            context.scope.tenant, [partial(_pieces, texts, body.dimensions)]
+        )
         tokens = [sum(count for _, count in of_one) for of_one in pieces]
         _measured(tokens)
         flat = [text for of_one in pieces for text, _ in of_one]
         parts = [flat[begin : begin + _BATCH] for begin in range(0, len(flat), _BATCH)]
-        vectors = await context.server.batches.done(
+        vectors = await context.server.shares.embedding.run(
             context.scope.tenant, [partial(load_minilm().embed, part) for part in parts]
         )
     except UsageError as error:
         raise _not_here() from error
     limits.spent(key_id, sum(tokens))
     told = partial(_told, pieces, vectors, sum(tokens), body)
-    (content,) = await context.server.batches.done(context.scope.tenant, [told])
+    (content,) = await context.server.shares.embedding.run(context.scope.tenant, [told])
     return Response(content, media_type="application/json")
 
 
@@ -103,7 +105,7 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
 
 
 def _check(context: Context, texts: int) -> None:
-    if context.server.batches.of(context.scope.tenant) + texts // _BATCH > _WAITING:
+    if context.server.shares.embedding.waiting(context.scope.tenant) + texts // _BATCH > _WAITING:
         raise too_many("queued embeddings", _WAITING)
 
 

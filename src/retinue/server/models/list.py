@@ -8,10 +8,9 @@ from fastapi import APIRouter
 
 from ..agents.deployment import Deployment
 from ..context import Context, ContextDep
-from ..http.api_errors import ApiError, no_model
+from ..http.api_errors import ApiError, missing_parameter, no_model
 from ..http.objects import Object
 from ..http.request_body import JsonRoute
-from ..http.validation import missing_parameter
 from . import embeddings
 
 router = APIRouter(route_class=JsonRoute)

@@ -15,8 +15,7 @@ from ..context import ContextDep
 from ..conversations.compaction import TYPE, expand_compactions, make_secret, seal_compaction
 from ..conversations.views import PREFIXES
 from ..http.api_errors import ApiError
-from ..http.ids import new_id
-from ..http.objects import Object
+from ..http.objects import Object, new_id
 from ..http.request_body import JsonRoute
 from ..models.list import no_agent
 from .client_functions import call_of

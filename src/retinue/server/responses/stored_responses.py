@@ -17,8 +17,7 @@ from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view
 from ..http.api_errors import ApiError
-from ..http.lookup import Include, Wanted, list_objects
-from ..http.objects import Object
+from ..http.objects import Include, Object, Wanted, list_objects
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..run_session import RunSession, cancel_for

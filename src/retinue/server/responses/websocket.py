@@ -14,10 +14,9 @@ from fastapi import HTTPException
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from ..http.api_errors import ApiError
+from ..http.api_errors import ApiError, answer_of
 from ..http.objects import Object
 from ..http.request_body import MAX_BYTES, json_in
-from ..http.request_context import answer_of
 
 PATH = "/v1/responses"
 LASTS = 3_600.0  # seconds, as at OpenAI

@@ -12,8 +12,7 @@ from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError
 from ..http.common_schemas import SubmitToolOutputs
-from ..http.lookup import own_run
-from ..http.objects import Object
+from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
 from ..run_session import RunSession, cancel_active
 from .answers import answer_run

@@ -16,10 +16,9 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.lookup import own_run
-from ..http.objects import listed
+from ..http.authentication import sees_prompts
+from ..http.objects import listed, own_run
 from ..http.request_body import JsonRoute
-from ..http.scopes import sees_prompts
 from ..http.sse import DONE, RETRY, STREAMED, event_stream, frame
 from ..run_session import Projection, RunSession
 from .list import event_object, hidden_turns, summary_object

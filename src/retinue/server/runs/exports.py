@@ -18,10 +18,9 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError
-from ..http.lookup import own_run
-from ..http.objects import Object
+from ..http.authentication import sees_prompts
+from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
-from ..http.scopes import sees_prompts
 from .list import check_shown, summary_object, withheld_fields
 
 router = APIRouter(prefix="/runs", route_class=JsonRoute)

@@ -18,16 +18,15 @@ from ...runs.run_fork import ForkEdits, fork_run
 from ...runs.run_view import read_run
 from ...store.audit_log import record
 from ...store.run_row import RunRow
-from ...store.storage_use import texts_kept
 from ...store.tenant_view import TenantView
+from ...store.usage_sums import texts_kept
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
+from ..http.authentication import allowed
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
-from ..http.lookup import own_run
-from ..http.objects import Object
-from ..http.quota_limits import check_texts
+from ..http.limits import check_texts
+from ..http.objects import Object, own_run
 from ..http.request_body import JsonRoute
-from ..http.scopes import allowed
 from ..run_session import RunSession, check_room
 from .list import check_shown, run_detail, summary_object
 from .replays import replay_log, spec_of

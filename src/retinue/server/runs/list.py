@@ -23,8 +23,7 @@ from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
-from ..http.lookup import Wanted, WantedMetadata, own_run
-from ..http.objects import Object, last_error, listed, required_action, usage_object
+from ..http.objects import Object, Wanted, WantedMetadata, last_error, listed, own_run, required_action, usage_object
 from ..http.request_body import JsonRoute
 
 router = APIRouter(prefix="/runs", route_class=JsonRoute)

@@ -22,9 +22,9 @@ from ...store.run_row import REGARDLESS, RunRow
 from ...store.tenant_view import Page, TenantView
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
+from ..http.authentication import sees_prompts
 from ..http.objects import Object
 from ..http.request_body import JsonRoute
-from ..http.scopes import sees_prompts
 from .list import check_shown
 
 router = APIRouter(prefix="/runs", route_class=JsonRoute)

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 
 from ..context import ContextDep
 from ..http.api_errors import no_model
+from ..http.authentication import sees_prompts
 from ..http.objects import Object
 from ..http.request_body import JsonRoute
-from ..http.scopes import sees_prompts
 from .agent_outline import AgentOutline
 
 router = APIRouter(prefix="/studio/agents", route_class=JsonRoute)

@@ -23,13 +23,10 @@ from ...store.tables import registered_tools
 from ...store.tenant_view import Kept, TenantView
 from ..agents.overrides import HOSTED
 from ..context import Context, ContextDep
-from ..http.api_errors import ApiError, not_found
+from ..http.api_errors import ApiError, invalid_value, not_found
 from ..http.common_schemas import Wire, by_type
-from ..http.ids import new_id
-from ..http.lookup import Wanted, deletion_object, find_row, list_rows
-from ..http.objects import Object
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 from ..http.request_body import JsonRoute
-from ..http.validation import invalid_value
 from .registered import MCP, Definition, build_tools, tool_names
 
 router = APIRouter(prefix="/tools", route_class=JsonRoute)

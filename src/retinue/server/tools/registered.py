@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Text, cast, func, select
 from ..._internal.concurrency import run_in_thread
 from ...core.tools.signature import build_schema_signature
 from ...core.tools.tool import Tool
+from ...limits.shares import TenantShares
 from ...mcp.mcp_tools import MCPTools
 from ...mcp.schema_conversion import convert_schema
 from ...mcp.tool_pins import Offer
@@ -25,7 +26,6 @@ from ...store.prepared_statements import insert_once
 from ...store.run_row import RunRow
 from ...store.tables import registered_tools, run_tools
 from ...tools.endpoint import make_endpoint
-from ..tenant_shares import TenantShares
 
 HTTP, MCP = "http", "mcp"
 Definition = Mapping[str, Any]

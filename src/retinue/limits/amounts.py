@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from ..errors import UsageError
+from ..store.usage_sums import NANOS
 from .quotas import Limit, Period, What
-from .usage_sums import NANOS
 
 _NUMBER = r"\d{1,19}(?:\.\d{1,9})?(?:e\+?\d{1,2})?"
 _COUNT = re.compile(rf"({_NUMBER})/(day|month)", re.ASCII | re.IGNORECASE)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from retinue.errors import StoreUnavailable
+from retinue.limits.quotas import DEFAULT, Limit, QuotaWatch, set_limits
 from retinue.store.database import Database
-from retinue.store.quota_usage import QuotaWatch
-from retinue.store.quotas import DEFAULT, Limit, set_limits
 
 LIMITS = [Limit("runs", "day", 10), Limit("bytes", "", 1_000)]
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue.errors import UsageError
-from retinue.store.quota_amounts import parse_limit, parse_limits, shown_limit
-from retinue.store.quota_usage import period_begin, period_end
-from retinue.store.quotas import KINDS, Limit, What
-from retinue.store.usage_sums import DAY, NANOS, day_of
+from retinue.limits.amounts import parse_limit, parse_limits, shown_limit
+from retinue.limits.quotas import KINDS, Limit, What, period_end
+from retinue.store.usage_sums import DAY, NANOS, day_of, month_begin
 
 WHATS = st.sampled_from(KINDS)
 
@@ -73,9 +72,9 @@ def test_limits_that_contradict_each_other_are_refused() -> None:
 
 @given(st.integers(0, 4_000_000_000))
 def test_a_time_is_in_the_day_and_the_month_that_it_is_in(now: int) -> None:
-    for period, longest in (("day", 1), ("month", 31)):
-        begin, end = period_begin(period, now) * DAY, period_end(period, now)  # type: ignore[arg-type]
+    for period, begin_of, longest in (("day", day_of, 1), ("month", month_begin, 31)):
+        begin, end = begin_of(now) * DAY, period_end(period, now)  # type: ignore[arg-type]
         assert end is not None
         assert begin <= now < end
         assert end - begin <= longest * DAY
-        assert period_begin(period, end) == day_of(end)  # type: ignore[arg-type]
+        assert begin_of(end) == day_of(end)
