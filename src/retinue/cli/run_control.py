@@ -236,7 +236,7 @@ def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl:
     from ..server.agents.overrides import inner_name
     from ..server.http.api_errors import ApiError
     from ..server.http.objects import call_id
-    from ..server.runs.answers import answer_run
+    from ..server.run_session import answer_as_client
     from ..store.audit_author import system_user
 
     waiting = pending_calls(run)
@@ -254,7 +254,7 @@ def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl:
             raise UsageError(f"{action.id} is a function of the run's client: give its result with --respond")
         outputs.append((call_id(run.id, action.id, asked), answer.output(of_client=its)))
     try:
-        return answer_run(connection, system_user(), run, outputs, ttl)[0]
+        return answer_as_client(connection, system_user(), run, outputs, ttl)[0]
     except ApiError as error:
         raise UsageError(f"the run {run.id} does not take this answer: {error}") from error
 

@@ -35,14 +35,7 @@ from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
-from .runs import (
-    actions as run_actions,
-    events as run_events,
-    exports as run_exports,
-    forks as run_forks,
-    list as tenant_runs,
-    replays as run_replays,
-)
+from .runs import forks as run_forks, routes as tenant_runs
 from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
 from .tools import list as tool_list
 
@@ -56,11 +49,7 @@ ROUTERS = (
     responses_stored.router,
     threads.router,
     tenant_runs.router,
-    run_events.router,
-    run_actions.router,
-    run_exports.router,
     run_forks.router,
-    run_replays.router,
     conversations.router,
     assistants.router,
     files.router,
