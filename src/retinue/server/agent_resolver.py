@@ -31,11 +31,9 @@ from ..store.tenant_view import TenantView
 from .agents.agent_versions import AgentVersions
 from .agents.call_circles import ServerId, enter_run
 from .agents.overrides import HOSTED, override_agent, wanted_schema
-from .content.conversation_history import question_in, truncate_history
-from .content.file_intake import FileLoader, keep_result_files
-from .content.shown_history import with_file_data, with_shown_parts
+from .content.conversation import question_in, tool_exchanges, truncate_history, with_states
+from .content.message_files import FileLoader, with_file_data, with_shown_parts
 from .content.threads import resources_of
-from .content.tool_history import tool_exchanges, with_states
 from .context import Options
 from .memories import ServedMemory
 from .tools.hosted import Hosted
@@ -77,7 +75,7 @@ def make_resolver(
         await enter_run(run, server)  # in the task that drives it
         agent = await versions.agent_of(run)
         loader = FileLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
-        keep = partial(keep_result_files, loader, run.id)
+        keep = partial(loader, run.id)
         files = () if is_new(run) else await database.read(partial(files_of_run, run_id=run.id))
         if run.kind == "member":
             history = [Message(one["role"], one["content"]) for one in run.request["history"]]

@@ -18,8 +18,7 @@ from ...store.tables import assistants, messages, threads
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import check_functions, functions_in
-from ..content.file_intake import Place, check_kind
-from ..content.file_parts import files_in
+from ..content.message_files import Place, check_kind, files_in
 from ..content.threads import add_messages, add_thread, check_attachments, check_images
 from ..context import Context, Server
 from ..http.api_errors import ApiError, not_found

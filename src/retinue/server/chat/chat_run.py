@@ -13,10 +13,8 @@ from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.overrides import check_functions, functions_in
-from ..content.conversation_history import SYSTEM, conversation, text_of
-from ..content.file_intake import Place, take_in_files
-from ..content.file_parts import Shown, files_in, shown_in
-from ..content.message_content import Readable, prepare_files
+from ..content.conversation import SYSTEM, conversation, text_of
+from ..content.message_files import Place, Readable, Shown, files_in, prepare_files, shown_in, take_in_files
 from ..content.threads import add_messages, find_or_add_thread
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, tier_of

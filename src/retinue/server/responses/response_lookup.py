@@ -19,7 +19,7 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of
-from ..content.message_content import prepare_files
+from ..content.message_files import prepare_files
 from ..context import Context
 from ..conversations.items import append_items, items_of, kept_item
 from ..conversations.views import PREFIXES

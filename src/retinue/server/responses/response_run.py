@@ -14,8 +14,7 @@ from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.overrides import inner_name, sampling_of
-from ..content.file_intake import Place
-from ..content.file_parts import Shown, shown_in
+from ..content.message_files import Place, Shown, shown_in
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Server, tier_of
 from ..conversations.compaction import expand_compactions

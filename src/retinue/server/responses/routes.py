@@ -13,7 +13,7 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents import declared_tools
 from ..agents.overrides import check_functions, tools_of
-from ..content.file_intake import FileLoader, take_in_files, take_in_history
+from ..content.message_files import FileLoader, take_in_files, take_in_history
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
 from ..http.api_errors import ApiError
