@@ -228,14 +228,13 @@ class RunApi(ABC):
     async def answer(self, session: RunSession, begun: Begun) -> Any:
         """Return the answer that is no stream, which may wait for the run."""
 
-    async def write(self, *, small: bool = False) -> Begun:
-        """Return what `begin` returns once that is committed: of a repeated request, what the first one got. `small` as
-        in `Context.write`."""
+    async def write(self) -> Begun:
+        """Return what `begin` returns once that is committed: of a repeated request, what the first one got."""
 
         def work(connection: Connection, scope: TenantView) -> tuple[Any, ...]:
             return tuple(self.begin(connection, scope))
 
-        return Begun(*await self.context.write(work, small=small))
+        return Begun(*await self.context.write(work))
 
     async def open(self) -> tuple[RunSession, Begun]:
         """Begin the run."""

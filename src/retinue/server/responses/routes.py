@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 from ..._internal.concurrency import run_in_thread
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents import declared_tools
-from ..agents.overrides import check_functions, tools_of
+from ..agents.overrides import check_declared_tools, check_functions, tools_of
 from ..content.message_files import FileLoader, take_in_files, take_in_history
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
@@ -83,7 +82,7 @@ async def _check(body: InputTokens, server: Server, request: Request) -> None:
     if name not in agents:
         raise no_agent(name, agents)
     tools = body.sent().get("tools") or ()
-    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
+    check_declared_tools(tools, name, agents[name], request.headers.get("host", ""))
     if functions := client_functions(tools):
         placed = [(f"tools[{one.number}]", one.function) for one in functions]
         await run_in_thread(check_functions, agents[name], placed)
