@@ -101,8 +101,9 @@ class CreatedRun(_AssistantRun):
         with the request, or one on the thread."""
         model, images = await self.context.read(self._shown_images)
         agent = self.context.server.deployment.agents.get(model)
-        for where in images if agent is not None else ():
-            await check_kind(agent, where)
+        for where in images:
+            if agent is not None:
+                await check_kind(agent, where)
 
     def _shown_images(self, connection: Connection, scope: TenantView) -> tuple[str, list[str]]:
         """Return the model that is asked, and where there are images since the last answer. Raises `ApiError` if a file
