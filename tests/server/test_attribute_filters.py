@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from retinue.server.files.attribute_filters import ComparisonFilter, Filter, matches, validate_filter
+from retinue.server.files.schemas import ComparisonFilter, Filter
+from retinue.server.files.search import matches, validate_filter
 from retinue.server.http.api_errors import ApiError
 
 FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)

@@ -1,4 +1,5 @@
-"""`python -m chaos.cluster_report`: break a cluster, load it, and write what came of it into docs/reliability.md."""
+"""`python -m chaos.cluster_report`: break a cluster, load it, and write what came of it into bench/RESULTS.md, and all
+but the load into docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from .cluster_load import load
 from .parts import Part, Told, made_by, parts_command, times
 
 _ROOT = Path(__file__).parents[2]
+_RESULTS = _ROOT / "bench" / "RESULTS.md"
 _PAGE = _ROOT / "docs" / "reliability.md"
 _KEPT = _ROOT / "bench" / "chaos-cluster.json"
 
@@ -97,8 +99,9 @@ _PARTS: dict[str, Part] = {
 
 
 def _write(kept: Mapping[str, str]) -> None:
-    text = made_by("make chaos-cluster") + "\n".join(kept[one] for one in _PARTS if one in kept)
-    replace_section(_PAGE, "chaos-cluster", text)
+    there = [one for one in _PARTS if one in kept]
+    for path, names in ((_RESULTS, there), (_PAGE, [one for one in there if one != "throughput"])):
+        replace_section(path, "chaos-cluster", made_by("make chaos-cluster") + "\n".join(kept[one] for one in names))
 
 
 command = parts_command(_PARTS, _KEPT, _write)

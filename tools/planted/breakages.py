@@ -262,7 +262,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a key sees prompts though no scope of it says so",
-        "server/http/scopes.py",
+        "server/http/authentication.py",
         'return scopes is not None and "prompts" in scopes',
         'return scopes is None or "prompts" in scopes',
         ("server/test_run_events.py", "server/test_scopes.py"),

@@ -26,7 +26,7 @@ from .assistants import assistants, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
-from .files import routes as files, vector_store_files, vector_stores
+from .files import routes as files, search, store_files, stores
 from .http.api_errors import ApiError, answer_of, first_error
 from .http.authentication import Authentication
 from .http.common_schemas import Refused
@@ -34,7 +34,7 @@ from .http.idempotency import REPLAYED, Idempotency
 from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
-from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
+from .responses import routes as responses, websocket
 from .runs import forks as run_forks, routes as tenant_runs
 from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
 from .tools import list as tool_list
@@ -45,16 +45,15 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
-    compact.router,
-    responses_stored.router,
     threads.router,
     tenant_runs.router,
     run_forks.router,
     conversations.router,
     assistants.router,
     files.router,
-    vector_stores.router,
-    vector_store_files.router,
+    stores.router,
+    store_files.router,
+    search.router,
     chat_stored.router,
     text_completions.router,
     model_list.router,

@@ -36,14 +36,14 @@ from .agents.deployment import AgentVersions, Deployment, names_at
 from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
-from .files.vector_search import VectorSearch
+from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
 from .memories import ServedMemory
 from .metrics.metrics_port import MetricsPort, watched
-from .responses.response_lookup import concluding
+from .responses.stored import concluding
 from .tools.hosted import Hosted
 
 if TYPE_CHECKING:

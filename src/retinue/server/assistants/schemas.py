@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field
 
 from ..http.common_schemas import (
     MAX_NUMBER,
+    ByJson,
+    ByType,
     CodeInterpreterTool,
     Effort,
     FileSearchTool,
@@ -27,8 +29,6 @@ from ..http.common_schemas import (
     ToolResources,
     TruncationStrategy,
     Wire,
-    by_type,
-    either,
 )
 
 Tools = Annotated[list[Tool], Field(max_length=128)]
@@ -106,20 +106,11 @@ class ImageFilePart(Wire):
     image_file: ImageFile
 
 
-Part = Annotated[
-    Annotated[TextPart, Tag("<text>")]
-    | Annotated[ImageUrlPart, Tag("<image_url>")]
-    | Annotated[ImageFilePart, Tag("<image_file>")],
-    by_type("text", "image_url", "image_file"),
-]
+Part = Annotated[TextPart | ImageUrlPart | ImageFilePart, ByType()]
 Content = Annotated[
-    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[Part], Field(min_length=1), Many], Tag("<array>")],
-    either("one of a string or array of objects", string=str, array=list),
+    Text | Annotated[list[Part], Field(min_length=1), Many], ByJson("one of a string or array of objects")
 ]
-AttachmentTool = Annotated[
-    Annotated[CodeInterpreterTool, Tag("<code_interpreter>")] | Annotated[FileSearchTool, Tag("<file_search>")],
-    by_type("code_interpreter", "file_search"),
-]
+AttachmentTool = Annotated[CodeInterpreterTool | FileSearchTool, ByType()]
 
 
 class Attachment(Wire):

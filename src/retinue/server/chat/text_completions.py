@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import Field, Tag
+from pydantic import Field
 
 from ...store.run_row import RunRow
 from ..context import ContextDep
 from ..http.api_errors import ApiError
-from ..http.common_schemas import Penalty, Share, Temperature, Text, Wire, either
+from ..http.common_schemas import ByJson, Penalty, Share, Temperature, Text, Wire
 from ..http.objects import Object
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED
@@ -29,9 +29,8 @@ class CompletionCreate(Wire):
 
     model: str
     prompt: Annotated[
-        Annotated[Text, Tag("<string>")]
-        | Annotated[Annotated[list[Text], Field(min_length=1, max_length=1)], Tag("<array>")],
-        either("one of a string or an array of one string", string=str, array=list),
+        Text | Annotated[list[Text], Field(min_length=1, max_length=1)],
+        ByJson("one of a string or an array of one string"),
     ]
     stream: bool | None = None
     stream_options: StreamOptions | None = None

@@ -18,9 +18,9 @@ from ...store.run_row import RunRow
 from ...store.tables import files, messages, threads
 from ...store.tenant_view import Kept, TenantView
 from ...store.thread_messages import thread_by_key
-from ..files.attachment import attach, make_store, store_of
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
+from ..files.stores import attach, make_store, store_of
 from ..http.api_errors import ApiError, first_error, missing_parameter, not_found
 from ..http.authentication import allowed, missing as missing_scope
 from ..http.objects import Object, find_row, new_id

@@ -49,13 +49,13 @@ def expand_compactions(connection: Connection, tenant: str, items: Iterable[Mapp
         if item["type"] != TYPE:
             there.append(dict(item))
             continue
-        text = _opened(connection, tenant, item["encrypted_content"], left)
+        text = _open(connection, tenant, item["encrypted_content"], left)
         left -= len(text)
         there += json.loads(text)
     return there
 
 
-def _opened(connection: Connection, tenant: str, content: str, most: int) -> bytes:
+def _open(connection: Connection, tenant: str, content: str, most: int) -> bytes:
     key = server_secret(connection, _SECRET)
     try:
         whole = base64.urlsafe_b64decode(content.removeprefix(_BEGIN).encode("ascii"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 
 class Wire(BaseModel):
@@ -40,26 +40,60 @@ class OneOfTwo(Wire):
         return given
 
 
-def by_type(*names: str) -> Discriminator:
-    """Return a discriminator for objects by `type`. Tags are `<NAME>`, which no key can be; the error's message lists
-    the names."""
+class ByType:
+    """Tells the members of a union of objects apart by their `type`: `Annotated[A | B, ByType()]`. `read_type` reads
+    the type where it may be left out. Tags are `<NAME>`, which no key can be; the error's message lists the names."""
 
-    def tag(value: Any) -> str | None:
-        kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-        return f"<{kind}>" if isinstance(kind, str) and kind in names else None
+    def __init__(self, read_type: Callable[[Mapping[str, Any]], Any] = lambda value: value.get("type")) -> None:
+        self._read_type = read_type
 
-    return Discriminator(tag, "by_type", ", ".join(f"'{name}'" for name in names))
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the union `source`."""
+        tags = {name: member for member in get_args(source) for name in _list_types(member)}
+
+        def tag(value: Any) -> str | None:
+            kind = self._read_type(value) if isinstance(value, dict) else getattr(value, "type", None)
+            return f"<{kind}>" if isinstance(kind, str) else None
+
+        return _tagged(tags, Discriminator(tag, "by_type", ", ".join(f"'{name}'" for name in tags)), handler)
 
 
-def either(said: str, **kinds: type) -> Discriminator:
-    """Return a discriminator by JSON type; `said` describes the expected value."""
+class ByJson:
+    """Tells the members of a union apart by their JSON type: `Annotated[str | list[str], ByJson("…")]`. `said`
+    describes the expected value."""
 
-    def tag(value: Any) -> str | None:
-        if isinstance(value, Wire):
-            return "<object>"
-        return next((f"<{name}>" for name, kind in kinds.items() if isinstance(value, kind)), None)
+    def __init__(self, said: str) -> None:
+        self._said = said
 
-    return Discriminator(tag, "either", said)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the union `source`."""
+
+        def tag(value: Any) -> str | None:
+            name = _JSON_TYPES.get(type(value), "object" if isinstance(value, Wire) else None)
+            return name and f"<{name}>"
+
+        tags = {_name_json_type(member): member for member in get_args(source)}
+        return _tagged(tags, Discriminator(tag, "either", self._said), handler)
+
+
+_JSON_TYPES: Mapping[Any, str] = {str: "string", bool: "boolean", list: "array", dict: "object", Literal: "string"}
+
+
+def _list_types(member: type[BaseModel]) -> list[str]:
+    """Return the values that the `type` of an object may have."""
+    kinds = member.model_fields["type"].annotation
+    return [name for one in (kinds, *get_args(kinds)) for name in get_args(one) if isinstance(name, str)]
+
+
+def _name_json_type(member: Any) -> str:
+    while get_origin(member) is Annotated:
+        member = get_args(member)[0]
+    return _JSON_TYPES.get(get_origin(member) or member, "object")
+
+
+def _tagged(tags: Mapping[str, Any], discriminator: Discriminator, handler: GetCoreSchemaHandler) -> CoreSchema:
+    members = tuple(Annotated[member, Tag(f"<{name}>")] for name, member in tags.items())
+    return handler.generate_schema(Annotated[Union[members], discriminator])  # noqa: UP007
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -116,6 +150,13 @@ class CodeInterpreterTool(Wire):
     type: Literal["code_interpreter"]
 
 
+class Ranking(Wire):
+    """Which passages a search keeps."""
+
+    score_threshold: Share | None = None
+    ranker: Annotated[str, Field(max_length=64)] | None = None
+
+
 class RankingOptions(Wire):
     """Which passages a file search keeps."""
 
@@ -137,12 +178,7 @@ class FileSearchTool(Wire):
     file_search: FileSearch | None = None
 
 
-Tool = Annotated[
-    Annotated[FunctionTool, Tag("<function>")]
-    | Annotated[CodeInterpreterTool, Tag("<code_interpreter>")]
-    | Annotated[FileSearchTool, Tag("<file_search>")],
-    by_type("function", "code_interpreter", "file_search"),
-]
+Tool = Annotated[FunctionTool | CodeInterpreterTool | FileSearchTool, ByType()]
 
 
 class CodeInterpreterFiles(Wire):
@@ -185,17 +221,8 @@ class HostedChoice(Wire):
 
 
 ToolChoice = Annotated[
-    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
-    | Annotated[
-        Annotated[
-            Annotated[FunctionChoice, Tag("<function>")]
-            | Annotated[HostedChoice, Tag("<code_interpreter>")]
-            | Annotated[HostedChoice, Tag("<file_search>")],
-            by_type("function", "code_interpreter", "file_search"),
-        ],
-        Tag("<object>"),
-    ],
-    either("one of a string or an object", string=str, object=dict),
+    Literal["none", "auto", "required"] | Annotated[FunctionChoice | HostedChoice, ByType()],
+    ByJson("one of a string or an object"),
 ]
 
 
@@ -221,16 +248,8 @@ class PlainFormat(Wire):
     type: Literal["text", "json_object"]
 
 
-FormatObject = Annotated[
-    Annotated[PlainFormat, Tag("<text>")]
-    | Annotated[PlainFormat, Tag("<json_object>")]
-    | Annotated[SchemaFormat, Tag("<json_schema>")],
-    by_type("text", "json_object", "json_schema"),
-]
-ResponseFormat = Annotated[
-    Annotated[Literal["auto"], Tag("<string>")] | Annotated[FormatObject, Tag("<object>")],
-    either("one of a string or an object", string=str, object=dict),
-]
+FormatObject = Annotated[PlainFormat | SchemaFormat, ByType()]
+ResponseFormat = Annotated[Literal["auto"] | FormatObject, ByJson("one of a string or an object")]
 
 
 class TruncationStrategy(Wire):

@@ -10,14 +10,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import Field, Tag
+from pydantic import Field
 
 from ...documents.embedding import load_minilm, normalize_vectors
 from ...errors import UsageError
 from ...models import weights
-from ..context import Context, ContextDep
+from ..context import ContextDep
 from ..http.api_errors import ApiError, no_model
-from ..http.common_schemas import Wire, either
+from ..http.common_schemas import ByJson, Wire
 from ..http.limits import check_tokens, too_many
 from ..http.request_body import JsonRoute
 
@@ -33,11 +33,8 @@ _WAITING = 2_000  # batches per tenant
 _Text = Annotated[str, Field(max_length=1_000_000)]
 _Tokens = Annotated[int, Field(ge=0)]
 _OneOrMany = Annotated[
-    Annotated[_Text, Tag("<string>")]
-    | Annotated[
-        Annotated[list[_Text | _Tokens | list[_Tokens]], Field(min_length=1, max_length=2_048)], Tag("<array>")
-    ],
-    either("one of a string or an array of strings", string=str, array=list),
+    _Text | Annotated[list[_Text | _Tokens | list[_Tokens]], Field(min_length=1, max_length=2_048)],
+    ByJson("one of a string or an array of strings"),
 ]
 
 
@@ -60,30 +57,32 @@ def is_here() -> bool:
 @router.post("/embeddings")
 async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
     """Embed each text as a vector. A text longer than the model's window gets the mean of its pieces' vectors."""
-    texts = _texts(body)
-    limits, key_id = context.server.limits, context.scope.key_id or ""
+    texts = _read_texts(body)
+    tenant, limits, key_id = context.scope.tenant, context.server.limits, context.scope.key_id or ""
     check_tokens(limits, key_id)
-    _check(context, len(texts))
+    batches = context.server.shares.embedding
+    if batches.waiting(tenant) + len(texts) // _BATCH > _WAITING:
+        raise too_many("queued embeddings", _WAITING)
     try:
-        (pieces,) = await context.server.shares.embedding.run(
-            context.scope.tenant, [partial(_pieces, texts, body.dimensions)]
-        )
+        (pieces,) = await batches.run(tenant, [partial(_split_texts, texts, body.dimensions)])
         tokens = [sum(count for _, count in of_one) for of_one in pieces]
-        _measured(tokens)
+        if (longest := max(tokens)) > _LONGEST:
+            said = f"This model's maximum context length is {_LONGEST} tokens, however you requested {longest} tokens."
+            raise ApiError(400, said, param="input", code="context_length_exceeded")
+        if sum(tokens) > _MOST:
+            said = f"Invalid 'input': a request may have at most {_MOST} tokens, but this one has {sum(tokens)}."
+            raise ApiError(400, said, param="input", code="max_tokens_per_request")
         flat = [text for of_one in pieces for text, _ in of_one]
         parts = [flat[begin : begin + _BATCH] for begin in range(0, len(flat), _BATCH)]
-        vectors = await context.server.shares.embedding.run(
-            context.scope.tenant, [partial(load_minilm().embed, part) for part in parts]
-        )
+        vectors = await batches.run(tenant, [partial(load_minilm().embed, part) for part in parts])
     except UsageError as error:
         raise _not_here() from error
     limits.spent(key_id, sum(tokens))
-    told = partial(_told, pieces, vectors, sum(tokens), body)
-    (content,) = await context.server.shares.embedding.run(context.scope.tenant, [told])
+    (content,) = await batches.run(tenant, [partial(_format_vectors, pieces, vectors, sum(tokens), body)])
     return Response(content, media_type="application/json")
 
 
-def _texts(body: EmbeddingsCreate) -> list[str]:
+def _read_texts(body: EmbeddingsCreate) -> list[str]:
     """Return the texts of a request. Raises `ApiError` for token input, for empty text, and for an unknown model."""
     if body.model != MODEL:
         raise no_model(body.model, [MODEL])
@@ -104,12 +103,7 @@ def _texts(body: EmbeddingsCreate) -> list[str]:
     return texts
 
 
-def _check(context: Context, texts: int) -> None:
-    if context.server.shares.embedding.waiting(context.scope.tenant) + texts // _BATCH > _WAITING:
-        raise too_many("queued embeddings", _WAITING)
-
-
-def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str, int]]]:
+def _split_texts(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str, int]]]:
     """Split the texts into pieces that fit the model's window. Raises `ApiError` for unsupported dimensions."""
     if dimensions not in (None, load_minilm().dimensions):
         message = f"This model does not support specifying dimensions: its vectors have {load_minilm().dimensions}."
@@ -117,17 +111,7 @@ def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str
     return [load_minilm().pieces(text) or [(text, 1)] for text in texts]
 
 
-def _measured(tokens: Sequence[int]) -> None:
-    """Raise `ApiError` for too many tokens."""
-    if (longest := max(tokens)) > _LONGEST:
-        said = f"This model's maximum context length is {_LONGEST} tokens, however you requested {longest} tokens."
-        raise ApiError(400, said, param="input", code="context_length_exceeded")
-    if sum(tokens) > _MOST:
-        said = f"Invalid 'input': a request may have at most {_MOST} tokens, but this one has {sum(tokens)}."
-        raise ApiError(400, said, param="input", code="max_tokens_per_request")
-
-
-def _told(
+def _format_vectors(
     pieces: Sequence[Sequence[tuple[str, int]]], vectors: Sequence[Floats], tokens: int, body: EmbeddingsCreate
 ) -> bytes:
     """Return the response body as JSON."""

@@ -20,10 +20,10 @@ from ...store.tenant_view import TenantView
 from ...tools.passages import stem_words
 from ..agents.overrides import CODE_INTERPRETER, HOSTED
 from ..content.threads import Resources
-from ..files.attachment import store_of
-from ..files.attribute_filters import Filter, validate_filter
 from ..files.routes import file_of
-from ..files.vector_search import Result, VectorSearch, search
+from ..files.schemas import Filter
+from ..files.search import Result, VectorSearch, search, validate_filter
+from ..files.stores import store_of
 from ..http.api_errors import ApiError
 
 _MOST = 20  # default number of passages of a search
@@ -32,6 +32,23 @@ _EXCERPT = 1_500  # characters per passage
 _PATIENCE = 30.0  # seconds that a search waits for files being indexed
 _FILES = 5_000_000  # bytes of files passed to a program
 _HOW = "After what you take from a passage, write its `cite` as it is."
+_FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)
+_PROGRAMS = (
+    "Runs Python in a sandbox and gives what it prints, and the value of its last expression. Every program begins "
+    "with nothing. There are modules such as math, json, csv, re, datetime, random, itertools and collections; no "
+    "packages, no network, no open()."
+)
+_EXAMPLES = (  # on one line, as is all that `react` lets a model write; without it a small model begins with a fence
+    ToolExample(
+        "How many seconds are there in 3 weeks and 2 days?",
+        (
+            ExampleCall(
+                "I need to calculate it with a program.", "days = 3 * 7 + 2; print(days * 24 * 60 * 60)", "1987200"
+            ),
+        ),
+        "1987200",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,48 +85,53 @@ class Hosted:
         options = {**wish, **(wish.get(kind) or {})}
         if kind == FILE_SEARCH:
             stores = [*resources.stores, *(options.get("vector_store_ids") or ())]
-            looking = _FileSearch(self.searching, scope, tuple(dict.fromkeys(stores)), options)
-            await self.searching.database.read(looking.check)
-            return Tool(kind, looking.file_search, effects="read", timeout=2 * _PATIENCE)
+            return await self._file_search(scope, list(dict.fromkeys(stores)), options)
         container = options.get("container")
         named = (container.get("file_ids") or ()) if isinstance(container, Mapping) else ()
-        assert self.interpreter is not None
-        running = _Programs(self.interpreter, self.searching, scope, tuple(dict.fromkeys([*resources.files, *named])))
-        names = await self.searching.database.read(running.names)
-        given = f" `files` has the texts of: {', '.join(names)}." if names else ""
-        about = f"{_PROGRAMS}{given}"
-        return Tool(kind, running.code_interpreter, about, effects="read", timeout=60.0, examples=_EXAMPLES)
+        return await self._code_interpreter(scope, list(dict.fromkeys([*resources.files, *named])))
+
+    async def _file_search(self, scope: TenantView, stores: Sequence[str], options: Mapping[str, Any]) -> Tool:
+        filters, most = options.get("filters"), options.get("max_num_results") or _MOST
+        least = (options.get("ranking_options") or {}).get("score_threshold") or 0.0
+
+        async def file_search(query: str) -> str:
+            """Searches the files that belong to this conversation for a few telling words; gives passages of them."""
+            await self.searching.indexing.settled(stores, _PATIENCE)
+            wanted = None if filters is None else validate_filter(_FILTER.validate_python(filters))
+            try:
+                found = await search(self.searching, scope, stores, query, most, wanted)
+            except ApiError as error:
+                raise ToolError(str(error)) from error
+            return format_passages([one for one in found if one.score >= least], query)
+
+        await self.searching.database.read(lambda connection: [store_of(connection, scope, one) for one in stores])
+        return Tool(FILE_SEARCH, file_search, effects="read", timeout=2 * _PATIENCE)
+
+    async def _code_interpreter(self, scope: TenantView, files: Sequence[str]) -> Tool:
+        interpreter, database = self.interpreter, self.searching.database
+        assert interpreter is not None
+
+        def read_texts(connection: Connection) -> dict[str, str]:
+            rows = [file_of(connection, scope, one) for one in files]
+            if sum(row.body["bytes"] for row in rows) > _FILES:
+                raise ToolError(f"the files have more than {_FILES:,} bytes together, which is too much for a program")
+            kept = [(row.body["filename"], scope.find(connection, contents, row.id)) for row in rows]
+            return {name: row.content.decode("utf-8", "replace") for name, row in kept if row is not None}
+
+        async def code_interpreter(code: str) -> str:
+            try:
+                given = await database.read(read_texts) if files else {}
+            except ApiError as error:
+                raise ToolError(str(error)) from error
+            return await interpreter.run_async(code, {"files": given})
+
+        rows = await database.read(lambda connection: [file_of(connection, scope, one) for one in files])
+        names = ", ".join(json.dumps(row.body["filename"]) for row in rows)
+        about = f"{_PROGRAMS} `files` has the texts of: {names}." if names else _PROGRAMS
+        return Tool(CODE_INTERPRETER, code_interpreter, about, effects="read", timeout=60.0, examples=_EXAMPLES)
 
 
-@dataclass(frozen=True, slots=True)
-class _FileSearch:
-    searching: VectorSearch
-    scope: TenantView
-    stores: tuple[str, ...]
-    options: Mapping[str, Any]
-
-    def check(self, connection: Connection) -> None:
-        for store_id in self.stores:
-            store_of(connection, self.scope, store_id)
-
-    async def file_search(self, query: str) -> str:
-        """Searches the files that belong to this conversation for a few telling words; gives passages of them."""
-        await self.searching.indexing.settled(self.stores, _PATIENCE)
-        filters = self.options.get("filters")
-        wanted = None if filters is None else validate_filter(_FILTER.validate_python(filters))
-        try:
-            most = self.options.get("max_num_results") or _MOST
-            found = await search(self.searching, self.scope, self.stores, query, most, wanted)
-        except ApiError as error:
-            raise ToolError(str(error)) from error
-        least = (self.options.get("ranking_options") or {}).get("score_threshold") or 0.0
-        return told([one for one in found if one.score >= least], query)
-
-
-_FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)
-
-
-def told(found: Sequence[Result], query: str) -> str:
+def format_passages(found: Sequence[Result], query: str) -> str:
     """Return the passages as the model reads them, as many as fit, each with its citation mark."""
     shown: list[dict[str, Any]] = []
     text = json.dumps({"results": shown})
@@ -119,7 +141,7 @@ def told(found: Sequence[Result], query: str) -> str:
             "file_id": one.file_id,
             "file_name": one.file_name,
             "score": one.score,
-            "text": excerpt(one.text, query),
+            "text": _excerpt(one.text, query),
         }
         shown.append({**passage, "attributes": dict(one.attributes)} if one.attributes else passage)
         longer = json.dumps({"how": _HOW, "results": shown}, ensure_ascii=False)
@@ -129,7 +151,7 @@ def told(found: Sequence[Result], query: str) -> str:
     return text
 
 
-def excerpt(text: str, query: str) -> str:
+def _excerpt(text: str, query: str) -> str:
     """Return the text, or of a long one the part that shares the most words with the query."""
     if len(text) <= _EXCERPT:
         return text
@@ -139,47 +161,3 @@ def excerpt(text: str, query: str) -> str:
     words = re.search(r"\s\S", text[start:]) if start else None
     start += words.start() + 1 if words is not None and words.start() < 40 else 0
     return text[start : start + _EXCERPT]
-
-
-_PROGRAMS = (
-    "Runs Python in a sandbox and gives what it prints, and the value of its last expression. Every program begins "
-    "with nothing. There are modules such as math, json, csv, re, datetime, random, itertools and collections; no "
-    "packages, no network, no open()."
-)
-_EXAMPLES = (  # on one line, as is all that `react` lets a model write; without it a small model begins with a fence
-    ToolExample(
-        "How many seconds are there in 3 weeks and 2 days?",
-        (
-            ExampleCall(
-                "I need to calculate it with a program.", "days = 3 * 7 + 2; print(days * 24 * 60 * 60)", "1987200"
-            ),
-        ),
-        "1987200",
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Programs:
-    interpreter: CodeInterpreter
-    searching: VectorSearch
-    scope: TenantView
-    files: tuple[str, ...]
-
-    def names(self, connection: Connection) -> list[str]:
-        return [json.dumps(file_of(connection, self.scope, one).body["filename"]) for one in self.files]
-
-    def texts(self, connection: Connection) -> dict[str, str]:
-        """Return the files' texts by name. Raises `ToolError` if together they are too large."""
-        rows = [file_of(connection, self.scope, one) for one in self.files]
-        if sum(row.body["bytes"] for row in rows) > _FILES:
-            raise ToolError(f"the files have more than {_FILES:,} bytes together, which is too much for a program")
-        kept = [(row.body["filename"], self.scope.find(connection, contents, row.id)) for row in rows]
-        return {name: row.content.decode("utf-8", "replace") for name, row in kept if row is not None}
-
-    async def code_interpreter(self, code: str) -> str:
-        try:
-            given = await self.searching.database.read(self.texts) if self.files else {}
-        except ApiError as error:
-            raise ToolError(str(error)) from error
-        return await self.interpreter.run_async(code, {"files": given})

@@ -9,13 +9,12 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field
 from sqlalchemy import Connection, select
 
 from ..._internal.concurrency import run_in_thread
 from ...errors import RetinueError
 from ...mcp.mcp_tools import MCPTools
-from ...mcp.tool_pins import Offer
 from ...net.ssrf_guard import SsrfGuard
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.audit_log import record
@@ -24,7 +23,7 @@ from ...store.tenant_view import Kept, TenantView
 from ..agents.overrides import HOSTED
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, invalid_value, not_found
-from ..http.common_schemas import Wire, by_type
+from ..http.common_schemas import ByType, Wire
 from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 from ..http.request_body import JsonRoute
 from .registered import MCP, Definition, build_tools, tool_names
@@ -66,10 +65,7 @@ class McpServer(RegisteredTool):
     allowed_tools: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=_MOST)] | None = None
 
 
-ToolCreate = Annotated[
-    Annotated[HttpTool, Tag("<http>")] | Annotated[McpServer, Tag("<mcp>")],
-    by_type("http", "mcp"),
-]
+ToolCreate = Annotated[HttpTool | McpServer, ByType()]
 
 
 @router.post("")
@@ -77,9 +73,12 @@ async def create_tool(context: ContextDep, body: ToolCreate) -> Object:
     """Register a tool, or the tools that an MCP server offers now. Runs that begin from now on may use them."""
     guard = SsrfGuard(context.server.options.tool_hosts)
     definition = dict(body.sent())
-    await _check_address(guard, body.url)
+    try:
+        await guard.route(body.url)
+    except RetinueError as error:
+        raise invalid_value("url", str(error)) from error
     if isinstance(body, McpServer):
-        definition["tools"] = await _offered(context, guard, body)
+        definition["tools"] = await _list_offers(context, guard, body)
     if len(json.dumps(definition)) > _LONGEST:
         raise invalid_value("parameters", f"a definition has at most {_LONGEST:,} characters")
     await _check_tools(context, guard, definition)
@@ -126,14 +125,7 @@ async def delete_tool(context: ContextDep, tool_id: str) -> Object:
     return deletion_object(tool_id, "tool")
 
 
-async def _check_address(guard: SsrfGuard, url: str) -> None:
-    try:
-        await guard.route(url)
-    except RetinueError as error:
-        raise invalid_value("url", str(error)) from error
-
-
-async def _offered(context: Context, guard: SsrfGuard, body: McpServer) -> list[dict[str, Any]]:
+async def _list_offers(context: Context, guard: SsrfGuard, body: McpServer) -> list[dict[str, Any]]:
     """Return the tools that an MCP server offers. Raises `ApiError` if it cannot be used."""
     server = MCPTools(body.name, url=body.url, tools=body.allowed_tools or (), seconds=_SECONDS, guard=guard)
     try:
@@ -147,12 +139,10 @@ async def _offered(context: Context, guard: SsrfGuard, body: McpServer) -> list[
     if missing or not found.offers:
         why = found.refused.get(missing[0], "it is not offered") if missing else "the server offers none"
         raise invalid_value("allowed_tools", f"{missing[0]!r}: {why}" if missing else why)
-    return [_stored(offer) for offer in found.offers.values()]
-
-
-def _stored(offer: Offer) -> dict[str, Any]:
-    given = {"name": offer.name, "description": offer.description, "effects": offer.effects}
-    return {**given, "schema": dict(offer.schema)}
+    return [
+        {"name": one.name, "description": one.description, "effects": one.effects, "schema": dict(one.schema)}
+        for one in found.offers.values()
+    ]
 
 
 async def _check_tools(context: Context, guard: SsrfGuard, definition: Definition) -> None:
