@@ -23,7 +23,7 @@ from ..store.api_keys import Keys
 from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
-from .chat import routes as chat, stored_completions as chat_stored, text_completions
+from .chat import routes as chat
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, search, store_files, stores
@@ -54,8 +54,6 @@ ROUTERS = (
     stores.router,
     store_files.router,
     search.router,
-    chat_stored.router,
-    text_completions.router,
     model_list.router,
     embeddings.router,
     audio.router,

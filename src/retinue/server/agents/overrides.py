@@ -29,7 +29,7 @@ from ...strategies.wrappers.wrapper import Wrapper, with_tool_names
 from ..http.api_errors import ApiError
 from .deployment import Deployment, Through
 
-_SAMPLING = (
+SAMPLING = (
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
     *("reasoning_effort", "verbosity"),
 )
@@ -63,7 +63,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
         raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
     other.strategy = with_tool_names(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
     other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
-    options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
+    options = {name: wishes[name] for name in SAMPLING if wishes.get(name) is not None}
     options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
     other.model = limit_replies(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
