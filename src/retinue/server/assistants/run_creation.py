@@ -26,9 +26,9 @@ from ..http.objects import Object, find_row, own_run, run_object, thread_object
 from ..models.list import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_for
 from .projection import RunEvents
-from .schemas import RunCreate, ThreadRunCreate
+from .schemas import RunCreate, Settings, ThreadRunCreate
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
+_FROM_ASSISTANT = (*Settings.model_fields, "max_tokens", "max_steps")  # the last two from OPEA's `agent_config`
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",
