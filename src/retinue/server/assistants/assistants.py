@@ -110,8 +110,6 @@ def apply_config(deployment: Deployment, config: Object, wishes: Object) -> Obje
     except ValidationError as error:
         errors = error.errors(include_url=False)
         found: list[Object] = [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
-            {**one, "loc": ("body", "agent_config", *one["loc"])} for one in error.errors(include_url=False)
-        ]
         where = ".".join(map(str, found[0]["loc"][1:]))
         known = ", ".join(AgentConfig.model_fields)
         message = f"Unknown parameter: '{where}'. A request may set {known}; this server's file sets the rest."
