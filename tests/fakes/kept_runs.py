@@ -17,7 +17,7 @@ from retinue.core.values import Decision
 from retinue.runs import RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
-from retinue.server.agents.agent_versions import agent_at
+from retinue.server.agents.deployment import agent_at
 from retinue.store.database import Database
 from retinue.store.event_log import read_events
 from retinue.store.prepared_statements import insert_once

@@ -28,10 +28,9 @@ from ..store.event_log import Entry
 from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
-from .agent_resolver import make_resolver
-from .agents.agent_versions import AgentVersions, names_at
+from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import Deployment
+from .agents.deployment import AgentVersions, Deployment, names_at
 from .app import create_app
 from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .context import Options, Server
@@ -161,7 +160,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     shares, turns = TenantShares(), FairScheduler(how.at_once, limits.runs)
     versions = AgentVersions(deployment, database)
     server_id = ServerId(database)
-    assign = make_resolver(versions, memory, hosted, shares, how.options, server_id)
+    assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
     driven.limits = _limits(how, versions)
