@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -27,12 +27,10 @@ from .driving_options import (
     options_of,
     temporal_of,
 )
-from .garbage_collection import collect_seldom
 from .option_types import PER_MINUTE
 from .server_database import database_url
 
-if TYPE_CHECKING:
-    from ..server.agents.deployment import Deployment
+_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
 
 
 @click.command("serve")
@@ -82,15 +80,26 @@ def command(file: Path | None, **given: Any) -> int:
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
         from ..limits.rate import NAMES, Bounds
+        from ..server.agents.deployment import Deployment
         from ..server.process import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
     use_prices(beside=file)
-    port = given["port"] if given["port"] is not None else _port(file)
+    port = given["port"]
+    if port is None:
+        said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
+        port = int(said) if said.isdigit() and int(said) < 65_536 else 8000
     _leave_own_address(given["host"], port)
-    deployment = _deployment(file)
+    if file is not None:
+        deployment = Deployment.load(file)
+    else:
+        from ..config.yaml_files import read_spec_from_environment
+
+        deployment = Deployment.of(read_spec_from_environment(os.environ))
     database = database_url(given["db"])
+    if (given["dispatch"] == "temporal") != bool(given["temporal"]):
+        raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
     how = Serving(
         database=database,
         host=given["host"],
@@ -103,14 +112,30 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],
-        logging=logging_of(given, _form(given["access_log"])),
+        logging=logging_of(given, None if given["access_log"] == "off" else given["access_log"]),
         metrics=metrics_of(given),
-        temporal=_temporal(given, database),
+        temporal=temporal_of(given, database),
         **limits_of(given),
     )
-    run_to_completion(serve(deployment, how, _ready, _made))
+
+    def ready(address: str) -> None:
+        collect_seldom()
+        click.echo(f"Retinue is ready on {address}")  # and flushes
+
+    def made(key: str) -> None:
+        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
+        click.echo(said, err=True)
+
+    run_to_completion(serve(deployment, how, ready, made))
     limit_exit()
     return 0
+
+
+def collect_seldom() -> None:
+    """Collect garbage seldom from now on, and never look at the objects that there are."""
+    gc.freeze()
+    gc.set_threshold(_AFTER)
+    gc.enable()
 
 
 def _leave_own_address(host: str, port: int) -> None:
@@ -121,40 +146,6 @@ def _leave_own_address(host: str, port: int) -> None:
         if port and (own.port or 80) == port and own.hostname in ("localhost", "127.0.0.1", "::1", "0.0.0.0", host):
             del os.environ["OPENAI_BASE_URL"]
             click.echo("OPENAI_BASE_URL is this server's own address, so its models do not use it", err=True)
-
-
-def _temporal(given: Mapping[str, Any], database: str) -> str:
-    if (given["dispatch"] == "temporal") != bool(given["temporal"]):
-        raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
-    return temporal_of(given, database)
-
-
-def _form(said: str) -> Any:
-    return None if said == "off" else said
-
-
-def _ready(address: str) -> None:
-    collect_seldom()
-    click.echo(f"Retinue is ready on {address}")  # and flushes
-
-
-def _made(key: str) -> None:
-    click.echo(f"the key of this server, which cannot be shown again: Authorization: Bearer {key}", err=True)
-
-
-def _deployment(file: Path | None) -> Deployment:
-    from ..server.agents.deployment import Deployment
-
-    if file is not None:
-        return Deployment.load(file)
-    from ..config.yaml_files import read_spec_from_environment
-
-    return Deployment.of(read_spec_from_environment(os.environ))
-
-
-def _port(file: Path | None) -> int:
-    said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
-    return int(said) if said.isdigit() and int(said) < 65_536 else 8000
 
 
 def _keys(given: tuple[str, ...]) -> tuple[str, ...]:

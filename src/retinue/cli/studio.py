@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +16,6 @@ from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
 from .driving_options import MISSING, leave_out_prompt_states
 from .server_database import DB_OPTION, database_url
-
-if TYPE_CHECKING:
-    from ..server.agents.deployment import Deployment
 
 _HOST = "127.0.0.1"
 _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
@@ -52,6 +49,7 @@ def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
 
 def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
+        from ..server.agents.deployment import Deployment
         from ..server.context import Options
         from ..server.process import Serving, serve
         from ..store.api_keys import Key, hash_key, key_id_of
@@ -62,7 +60,8 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
     key = f"sk-{secrets.token_urlsafe(32)}"
     scopes = _SHOWS if file is None else _DOES
     known = {key: Key(key_id_of(hash_key(key)), given["tenant"], "studio", scopes=scopes)}
-    deployment, options = _deployment(file), Options(evals=given["evals"])
+    deployment = Deployment({}) if file is None else Deployment.load(file)
+    options = Options(evals=given["evals"])
     how = Serving(database_url(given["db"]), options, _HOST, given["port"], known_keys=known, drives=file is not None)
 
     def ready(address: str) -> None:
@@ -79,9 +78,3 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
             raise
         raise UsageError(f"{str(error).removesuffix(TAKEN)}its studio is at /studio of its address") from error
     return 0
-
-
-def _deployment(file: Path | None) -> Deployment:
-    from ..server.agents.deployment import Deployment
-
-    return Deployment.load(file) if file is not None else Deployment({})

@@ -20,7 +20,7 @@ from .driving_options import (
     options_of,
     temporal_of,
 )
-from .garbage_collection import collect_seldom
+from .serve import collect_seldom
 from .server_database import database_url
 
 
