@@ -19,6 +19,7 @@ from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
 from retinue.server.agent_versions import agent_at
 from retinue.store.database import Database
+from retinue.store.due import Reason, due_runs
 from retinue.store.event_log import read_events
 from retinue.store.run_row import RunRow
 from retinue.store.run_store import find_run, insert_run
@@ -32,6 +33,11 @@ def new_run(run_id: str = "run_1", **values: Any) -> RunRow:
     given: dict[str, Any] = {"id": run_id, "tenant": "t", "thread_id": f"thread_of_{run_id}", "created_at": 1}
     given |= {"status": "queued", "holds": True, "expires_at": None, "epoch": 0, "agent": "m"}
     return RunRow(**{**given, "request": {"model": "m"}, **values})
+
+
+def due_for(connection: Connection, *reasons: Reason, process: str = "p") -> list[str]:
+    """The ids of the runs that are due for these reasons."""
+    return [one.run_id for one in due_runs(connection, process, 10**9, 100) if one.reason in reasons]
 
 
 class KeptRuns:

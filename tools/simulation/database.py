@@ -17,8 +17,9 @@ from retinue.runs.leases import unfinished_runs
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
+from retinue.store.due import left_callers
 from retinue.store.processes import enter, forget_ended, is_leader, leave
-from retinue.store.run_queries import continued_runs, left_callers, threads_waited_for
+from retinue.store.run_queries import continued_runs, threads_waited_for
 from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store

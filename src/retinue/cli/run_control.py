@@ -161,7 +161,7 @@ def _suspended(db: str) -> Sequence[str]:
 def _resumed(db: str, run_id: str, answers: Mapping[str, _Answer], given: Mapping[str, Any]) -> RunRow:
     """Let a run go on, in a transaction of its own. Return its new row."""
     with server_database(db) as connection:
-        from ..runs.suspension import continue_run
+        from ..runs.submissions import continue_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record
 
@@ -233,7 +233,7 @@ def _answers(given: Mapping[str, Any]) -> dict[str, _Answer]:
 
 def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
-    from ..runs.submissions import pending_calls
+    from ..runs.status import pending_calls
     from ..server.overrides import inner_name
     from ..server.run_answers import answer_run
     from ..server.wire.api_errors import ApiError

@@ -19,11 +19,11 @@ from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .event_size import chars_of
 from .failpoints import failpoint
+from .follow import Subscriptions
 from .parked_runs import ParkedRuns
 from .quota_stop import QuotaStop
 from .run_meter import DriveMeter
 from .run_traces import RunTrace
-from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas

@@ -151,7 +151,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns, quotas=server.runs.quotas)
+    app.add_middleware(RateLimit, limits=server.limits, places=server.runs.room, quotas=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

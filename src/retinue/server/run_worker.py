@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ..store.api_keys import all_keys
 from ..store.database import Database
-from .background import background, dispatch_by_temporal, stop_on_signals
+from .background import background, stop_on_signals
 from .context import Server
 from .deployment import Deployment
 from .log_output import set_up, workers_logged
 from .metrics.metrics_port import watched
 from .middleware.usage_limits import UsageLimits
-from .process import Serving, assembled
+from .process import Serving, assembled, dispatch_by_temporal
 
 if TYPE_CHECKING:
     from .metrics.process_watch import ProcessWatch
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
     """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
-    Runs come from Temporal at `how.temporal`, or, without that, are taken from the database every second. Raises
-    `UsageError` if Temporal cannot be reached, and what `Database` raises."""
+    It claims them in the database, and those that Temporal at `how.temporal` gives it, if any. Raises `UsageError` if Temporal cannot be reached, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
         async with watched(how.metrics) as watch:
@@ -31,7 +30,7 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
 
 
 async def _open(deployment: Deployment, how: Serving, ready: Callable[[], None], watch: ProcessWatch | None) -> None:
-    database = Database(how.database)
+    database = Database(how.database, worker=True)
     try:
         limits = UsageLimits(how.bounds)
         for key in await database.read(all_keys):
@@ -59,11 +58,9 @@ async def _until(stop: asyncio.Event, server: Server, how: Serving, ready: Calla
             await stop.wait()
         return
     dispatcher = await dispatch_by_temporal(server, how.temporal)
-    from ..dispatch.redispatch import Redispatch
-    from ..dispatch.temporal_worker import working
+    from ..dispatch.temporal import working
 
-    recovery = Redispatch(server.runs, dispatcher, drives=True)
-    async with background(server, how.grace, recovery), working(server.runs, dispatcher, how.grace) as ended:
+    async with background(server, how.grace), working(server.runs, dispatcher) as ended:
         ready()
         waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(ended())}
         done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
 from ..runs.run_view import RunView, read_run, states_in
-from ..runs.submissions import pending_calls
+from ..runs.status import pending_calls
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
 from ..store.run_figures import RunFigures, figures_of, search_runs

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, case, func, null, or_, select
 
+from .due import DRIVEN, may_take
 from .processes import count_alive, is_leader
-from .run_queries import DRIVEN, may_take
 from .tables import runs, submissions
 
 MOST = 100_000

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, bindparam, exists, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, null, select, update
 
+from .due import DRIVEN
 from .prepared_statements import Prepared
-from .processes import is_free
-from .run_row import ACTIVE, BY_MEMBERS, ENDED, Kind, RunRow, Status
+from .run_row import ACTIVE, ENDED, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, find_run, read_runs
 from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
 
 _AT_ONCE = 500  # ids per statement
 _NO_LIMIT = 2**31 - 1
-DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
     select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
@@ -30,51 +29,10 @@ _NEXT = Prepared(_QUEUED.order_by(runs.c.number).limit(1))
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
-def _driven(status: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that a status is one of `DRIVEN`, without IN, so that it can be prepared."""
-    return or_(*(status == one for one in DRIVEN))
-
-
-def may_take(process: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """Return the condition that `process` may drive a run: no other living one has it, and it has no members at
-    work."""
-    return is_free(runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
-
-
 # what every server asks again and again
-_WAITED_FOR = Prepared(select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct())
-_member = runs.alias()
-_below = select(_member.c.id).where(_member.c.parent_id == runs.c.id)
-_LEFT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == BY_MEMBERS,
-        runs.c.status == "in_progress",
-        ~exists(_below.where(_driven(_member.c.status))) | exists(_below.where(_member.c.status == "requires_action")),
-    )
-)
-_TO_INTERRUPT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == bindparam("process", type_=runs.c.driver.type),
-        or_(runs.c.status == "cancelling", (runs.c.status == "in_progress") & runs.c.ending.is_not(None)),
-    )
-)
-_CONTINUED = Prepared(
-    select(runs.c.id)
-    .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
-    .order_by(runs.c.number)
-)
-_TO_DRIVE = Prepared(
-    select(runs.c.id)
-    .where(runs.c.holds, _driven(runs.c.status), may_take(bindparam("process")))
-    .order_by(runs.c.number)
-    .limit(bindparam("most", type_=Integer()))
-)
 _last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
 _MARKS = select(runs.c.id, runs.c.epoch, runs.c.status, _last).where(
     runs.c.id.in_(bindparam("ids", expanding=True))  # each time another number of them, so it cannot be prepared
-)
-_LATE = Prepared(
-    select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
 )
 
 
@@ -128,25 +86,6 @@ def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
     return found[0][0] if found else None
 
 
-def threads_waited_for(connection: Connection) -> list[str]:
-    """Return the threads that queued runs wait for."""
-    return [thread for (thread,) in _WAITED_FOR.rows(connection, {}) if thread is not None]
-
-
-def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
-    """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
-    has them."""
-    given = {"process": process, "most": _NO_LIMIT if most is None else most}
-    return [run_id for (run_id,) in _TO_DRIVE.rows(connection, given)]
-
-
-def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs that processes drove which are dead by now, oldest first."""
-    left = is_free(runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
-
-
 def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
@@ -183,17 +122,6 @@ def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: st
     return path
 
 
-def left_callers(connection: Connection) -> list[str]:
-    """Return the ids of the runs that their members have although none of these is active, or one waits for a
-    person."""
-    return [run_id for (run_id,) in _LEFT.rows(connection, {})]
-
-
-def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs of `process` that were cancelled, or expired, by another one."""
-    return [run_id for (run_id,) in _TO_INTERRUPT.rows(connection, {"process": process})]
-
-
 class RunMark(NamedTuple):
     """What changes when a run has news: its epoch, its status, and the number of its log's last event."""
 
@@ -214,17 +142,6 @@ def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMar
 def suspended_runs(connection: Connection) -> list[RunRow]:
     """Return the runs of all tenants that are suspended since their agents changed, oldest first."""
     return read_runs(connection, ROWS.where(*_SUSPENDED).order_by(runs.c.number))
-
-
-def continued_runs(connection: Connection) -> list[str]:
-    """Return the ids of the runs that are to go on, after a decision or after they were suspended, and that no process
-    has yet, oldest first."""
-    return [run_id for (run_id,) in _CONTINUED.rows(connection, {})]
-
-
-def runs_past_expiry(connection: Connection, now: int) -> list[str]:
-    """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
-    return [run_id for (run_id,) in _LATE.rows(connection, {"now": now})]
 
 
 def shift_expiry(connection: Connection, by: int) -> None:

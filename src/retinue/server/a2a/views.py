@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...runs.run_view import RunView
-from ...runs.submissions import Pending, pending_calls
+from ...runs.status import Pending, pending_calls
 from ...runs.thread_messages import derived_id, message_id
 from ...store.run_row import RunRow, Status
 from ..wire.objects import Object, call_id

@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreUnavailable
-from ...runs import FairScheduler
+from ...runs import Room
 from ...store.api_keys import Key
 from ...store.quota_usage import QuotaWatch, Standing
 from ..wire.api_errors import ApiError
@@ -29,14 +29,14 @@ _MOST_WAITING = 10_000  # runs of all keys
 
 
 class RateLimit:
-    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs; `quotas` are those of
+    """Passes requests within their key's limits to `app`. `places` are those for runs; `quotas` are those of
     tenants, which the answers' headers tell."""
 
-    def __init__(self, app: ASGIApp, limits: UsageLimits, turns: FairScheduler, quotas: QuotaWatch) -> None:
+    def __init__(self, app: ASGIApp, limits: UsageLimits, places: Room, quotas: QuotaWatch) -> None:
         self._app = app
         self._quotas = quotas
         self._limits = limits
-        self._turns = turns
+        self._places = places
         self._beginning: Counter[str] = Counter()  # runs about to be created, by key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,10 +97,10 @@ class RateLimit:
 
     def _begin_run(self, key: Key, place: _Held) -> None:
         self._limits.tokens(key.id)
-        if self._turns.queued + self._beginning.total() >= _MOST_WAITING:
+        if self._places.queued + self._beginning.total() >= _MOST_WAITING:
             raise overloaded()
-        most = room(self._limits.of(key.id), self._turns.at_once)
-        if most is not None and self._turns.of_key(key.id) + self._beginning[key.id] >= most:
+        most = room(self._limits.of(key.id), self._places.at_once)
+        if most is not None and self._places.of_key(key.id) + self._beginning[key.id] >= most:
             raise too_many("runs", most)  # otherwise counted again, exactly, when it is created
         place.hold()
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...runs.submissions import FurtherRequest, pending_calls
+from ...runs.status import pending_calls
+from ...runs.submissions import FurtherRequest
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
 from ...store.run_queries import thread_holder

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.values import AgentAction, Usage
-from ...runs.submissions import pending_calls
+from ...runs.status import pending_calls
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept
 
