@@ -180,12 +180,7 @@ class DueRuns:
         runs, now = self._runs, time.monotonic()
         asks = len(runs.room.waiting) < _ENOUGH or now - self._asked > _SPARES
         self._asked = now if asks else self._asked
-
-        def work(connection: Connection) -> tuple[bool, Sequence[Due]]:
-            drives = self._mode == "yes" or (self._mode == "auto" and not has_workers(connection, self._process))
-            most = _MOST if drives and asks else 0
-            return drives, due_runs(connection, self._process, int(CLOCK.now()), most, thorough=thorough)
-
+        work = partial(read_due, process=self._process, mode=self._mode, most=_MOST * asks, thorough=thorough)
         runs.drives, found = await runs.database.read(work)
         if not runs.drives or (asks and sum(one.reason is Reason.DRIVE for one in found) < _MOST):
             runs.room.waiting.clear()  # what is found is all there is
@@ -278,6 +273,14 @@ class DueRuns:
             logger.warning(
                 "the clock of this server differs from the database's by %+.0f s, which counts for runs", -by
             )
+
+
+def read_due(
+    connection: Connection, process: str, mode: DriveMode, most: int, *, thorough: bool
+) -> tuple[bool, Sequence[Due]]:
+    """Return whether a process of this mode is to drive runs, and what is due for it."""
+    drives = mode == "yes" or (mode == "auto" and not has_workers(connection, process))
+    return drives, due_runs(connection, process, int(CLOCK.now()), most if drives else 0, thorough=thorough)
 
 
 def _expire(connection: Connection, run_id: str) -> RunRow | None:

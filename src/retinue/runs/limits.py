@@ -89,9 +89,9 @@ class Room:
     """The places of a process for the runs that it drives, and those that are known to wait for one.
 
     Tenants take turns: the next run is one of the tenant of which the fewest are driven, and of those with equally
-    many, of the one that had its last turn first. Of a tenant's runs, the highest tier comes first, then the oldest. Some
-    places are kept for tenants of which no run is driven, and of the others a tenant gets another one only while it has
-    less than nine times as many as are free.
+    many, of the one that had its last turn first. Of a tenant's runs, the highest tier comes first, then the oldest.
+    Some places are kept for tenants of which no run is driven, and of the others a tenant gets another one only while
+    it has less than nine times as many as are free.
     """
 
     def __init__(self, at_once: int = AT_ONCE, limits: Limits | None = None) -> None:

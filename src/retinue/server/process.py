@@ -57,8 +57,8 @@ class Serving:
 
     `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, and `known_keys`
     with their data, under the host names `hosts`, and from browser pages of `origins`. Unless it `drives`, what is
-    stored is only shown: no run goes on, and nothing is maintained. Otherwise `drive` says whether it drives runs itself:
-    "auto" if no workers live. `grace` is the seconds that runs get at shutdown.
+    stored is only shown: no run goes on, and nothing is maintained. Otherwise `drive` says whether it drives runs:
+    "auto" while no workers live. `grace` is the seconds that runs get at shutdown.
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.

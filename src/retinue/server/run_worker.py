@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
     """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
-    It claims them in the database, and those that Temporal at `how.temporal` gives it, if any. Raises `UsageError` if Temporal cannot be reached, and what `Database` raises."""
+    It claims them in the database, and those that Temporal at `how.temporal` gives it, if any. Raises `UsageError` if
+    Temporal cannot be reached, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
         async with watched(how.metrics) as watch:
