@@ -77,15 +77,29 @@ test-rest: model ## Run what `make test` leaves out
 long: model ## Run the tests that take half a minute or more: with the embedded model, and the commands of the docs for a checkout
 	$(BIN)/pytest -m long -o faulthandler_timeout=1800
 
-lint: setup ## Check format, style, types and the direction of imports
+STUDIO := src/retinue/studio/static
+IN_STUDIO := $(BIN)/node .studio/node_modules/.bin
+BIOME := $(IN_STUDIO)/biome check --config-path=tools/studio_check --error-on-warnings
+
+lint: setup .studio/installed ## Check format, style, types and the direction of imports, also of the studio's JavaScript
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIOME) $(STUDIO)
+	$(IN_STUDIO)/tsc --project tools/studio_check
+	@! grep -rL --include='*.js' --exclude-dir=vendor '^// @ts-check' $(STUDIO) | grep .
 
-fix: setup ## Format and mend what can be mended
+.studio/installed: .venv/installed tools/studio_check/package-lock.json
+	@mkdir -p .studio
+	cp tools/studio_check/package.json tools/studio_check/package-lock.json tools/studio_check/.npmrc .studio
+	cd .studio && ../$(BIN)/npm ci --silent
+	@touch $@
+
+fix: setup .studio/installed ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIOME) --write $(STUDIO)
 
 eval: model ## Answer HotpotQA's questions with react and careful, into bench/RESULTS.md (resumable; half an hour)
 	$(BIN)/python -m bench.hotpotqa --data data/hotpotqa --out bench
@@ -127,7 +141,7 @@ schemathesis: setup ## Try every operation of the server with more than 10,000 r
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos $(CHAOS)
 
-chaos-cluster: setup ## Kill, stop and restart workers, PostgreSQL and Temporal under load, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
+chaos-cluster: setup ## Kill, stop and restart workers and PostgreSQL under load, and less so with Temporal, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos.cluster_report $(CHAOS)
 
 upgrades: setup ## Replace two servers and two workers one by one under load, from the version before and to a planted next one (some minutes)

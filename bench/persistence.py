@@ -26,8 +26,8 @@ from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
+from retinue.store.run_queries import insert_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import insert_run
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
 

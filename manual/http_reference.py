@@ -10,8 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from retinue import __version__
 from retinue.server.app import routes
-from retinue.server.middleware.authentication import is_open
-from retinue.server.middleware.scopes import needed
+from retinue.server.http.authentication import is_open, needed
 
 from .schema_tables import properties_table
 

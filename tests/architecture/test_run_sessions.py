@@ -14,7 +14,7 @@ PLACES = {  # who may do what with runs
     "followers.follow": {"run_session.py"},
     "wait_for_disconnect": {"run_session.py"},
     "runs.dispatch": {"run_session.py"},
-    "runs.interrupt": {"run_session.py", "threads.py", "stored_responses.py"},
+    "runs.interrupt": {"run_session.py", "threads.py", "routes.py"},
 }
 
 

@@ -13,8 +13,7 @@ STORE = SRC / "store"
 TABLES = {"runs", "events", "submissions", "run_metadata", "snapshots"}
 STATEMENT = re.compile(rf"\b(FROM|INTO|UPDATE|JOIN)\s+({'|'.join(sorted(TABLES))})\b")
 WRITERS = {  # the functions that may change a run's row
-    "run_store.py": {"set_metadata", "set_deleted", "discard_values", "_updating"},
-    "run_queries.py": {"shift_expiry"},
+    "run_queries.py": {"set_metadata", "set_deleted", "discard_values", "_updating", "shift_expiry"},
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_ask import refused, retinue
-from retinue.server.embeddings import is_here
+from retinue.server.models.embeddings import is_here
 
 
 def test_a_folder_is_indexed_and_searched(tmp_path: Path) -> None:

@@ -101,6 +101,6 @@ def test_they_get_ready_and_end_in_time(a_postgres: Postgres, tmp_path: Path) ->
 
 @pytest.mark.full
 def test_the_migration_is_a_command_that_ends(a_postgres: Postgres) -> None:
-    words = container("external", "migration")
-    args = [a_postgres.database() if word == "$(RETINUE_DB)" else word for word in words["args"]]
+    words = container("temporal", "migration")
+    args = [a_postgres.database() if word.startswith("postgresql:") else word for word in words["args"]]
     assert main(args) == 0

@@ -54,15 +54,15 @@ def of_up() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_the_chart_starts_what_up_starts() -> None:
     server, drives = of_up()
-    assert differing(server, options(container("external", "server")["args"])) == set(SERVER_IN_PODS)
-    assert differing(drives, options(container("external", "worker")["args"])) == set(IN_PODS)
+    assert differing(server, options(container("temporal", "server")["args"])) == set(SERVER_IN_PODS)
+    assert differing(drives, options(container("temporal", "worker")["args"])) == set(IN_PODS)
 
 
 @pytest.mark.parametrize("values", ["minimal", "keda"])
 def test_without_temporal_only_that_is_different(values: str) -> None:
     for component in ("server", "worker"):
         without = options(container(values, component)["args"])
-        there = options(container("external", component)["args"])
+        there = options(container("temporal", component)["args"])
         dispatch = {"dispatch"} if component == "server" else set()
         assert differing(without, there) - {"hosts"} == {"db", "temporal", "file"} | dispatch
         assert not without["temporal"]

@@ -18,15 +18,15 @@ from sqlalchemy import insert
 from fakes.kept_runs import new_run
 from fakes.pace import hurried
 from retinue import Agent, PromptModel
+from retinue.limits.rate import KeyLimits
+from retinue.server.agents.deployment import Deployment
 from retinue.server.app import create_app
 from retinue.server.context import Options
-from retinue.server.deployment import Deployment
-from retinue.server.listening_socket import listen
-from retinue.server.middleware.usage_limits import UsageLimits
+from retinue.server.http.connections import listen
 from retinue.server.process import Serving as How, assembled, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events
 
 from .until import until_async
@@ -73,7 +73,7 @@ class Serving:
         **edge: Any,
     ) -> None:
         self._deployment = Deployment(agents or {"agent-1": answering()}, 1_700_000_000)
-        self._limits = edge.pop("limits", UsageLimits())
+        self._limits = edge.pop("limits", KeyLimits())
         self._now = edge.pop("now", time.time)
         self._port = edge.pop("port", 0)  # one that is reserved, for agents that call this server themselves
         some = {name: edge.pop(name) for name in ("at_once", "connections", "header_seconds") if name in edge}

@@ -17,12 +17,12 @@ from retinue.core.values import Decision
 from retinue.runs import RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
-from retinue.server.agent_versions import agent_at
+from retinue.server.agents.agent_versions import agent_at
 from retinue.store.database import Database
 from retinue.store.due import Reason, due_runs
 from retinue.store.event_log import read_events
+from retinue.store.run_queries import find_run, insert_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run, insert_run
 from retinue.store.tables import messages
 
 RESTING = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")

@@ -17,12 +17,12 @@ QUICK = {  # seconds
     "retinue.runs.due": {"_EVERY": 0.05},
     "retinue.runs.follow": {"_ALONE": 0.1},
     "retinue.server.database_watch": {"_EVERY": 0.1},
-    "retinue.server.indexer": {"_EVERY": 0.02, "_PAUSE": 0.1},
+    "retinue.server.indexing.indexer": {"_EVERY": 0.02, "_PAUSE": 0.1},
     "retinue.server.maintenance": {"_EVERY": 0.1},
-    "retinue.server.middleware.authentication": {"_LOOKED_AT": 0.1, "HELD": 0.05},
+    "retinue.server.http.authentication": {"_LOOKED_AT": 0.1, "_HELD": 0.05},
     "retinue.store.api_keys": {"_KNOWN_FOR": 0.1},
     "retinue.store.migrations.migration_runner": {"_AGAIN": 0.05},
-    "retinue.store.quota_usage": {"_FRESH": 0.1},
+    "retinue.limits.quotas": {"_FRESH": 0.1},
 }
 _lock = threading.Lock()
 _open = 0  # blocks that are open in this process

@@ -12,7 +12,7 @@ from retinue.evals.configurations import Configuration
 from retinue.evals.questions import Dataset, Question
 from retinue.evals.study import Study, conduct, write_reports
 from retinue.pipelines import Pipeline
-from retinue.server.deployment import as_agent
+from retinue.server.agents.deployment import as_agent
 from retinue.teams import END, START, HumanGate, MessageGroup, Role, When
 
 HOSTILE = (

@@ -11,7 +11,7 @@ from fakes.kept_runs import new_run
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started
 from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, Usage
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events
 
 _DO = "window.__pwned=1"

@@ -20,7 +20,7 @@ from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, Message, Observation, Reply, Usage
 from retinue.net.retry import Retries
 from retinue.store.api_keys import create_key
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events
 
 Visit: TypeAlias = Callable[..., Visitor]

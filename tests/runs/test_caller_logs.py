@@ -13,8 +13,8 @@ from retinue.core.values import AgentAction, File, Message, Observation
 from retinue.runs.caller_logs import CallerLogs
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, append_entries
+from retinue.store.run_queries import insert_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import insert_run
 
 pytestmark = pytest.mark.anyio
 STARTED, ENDED = Started("?", "a", "react", "m", ("w",)), Finished("so", {})

@@ -21,8 +21,8 @@ from retinue.runs import Subscriptions
 from retinue.runs.follow import Followed, Notifier
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, append_entries
+from retinue.store.run_queries import insert_run
 from retinue.store.run_row import BY_MEMBERS, RunRow
-from retinue.store.run_store import insert_run
 from retinue.store.transactions import Work
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from retinue.runs.log_writer import LogWriter
 from retinue.store.database import Database
 from retinue.store.engines import session_name
 from retinue.store.event_log import Entry
-from retinue.store.run_store import delete_runs, insert_run
+from retinue.store.run_queries import delete_runs, insert_run
 
 pytestmark = pytest.mark.anyio
 NEVER = 1_000.0  # seconds: whoever waits for it fails

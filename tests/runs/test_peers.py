@@ -23,7 +23,7 @@ from retinue.core.values import Decision
 from retinue.runs import DueRuns, Followed, Room, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.log_writer import LogWriter
-from retinue.server.index_queue import finish_file, index_again, next_files, take_files
+from retinue.server.indexing.queue import finish_file, index_again, next_files, take_files
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced

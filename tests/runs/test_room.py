@@ -17,8 +17,8 @@ from retinue.runs import DueRuns, Limits, Room, RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.store.database import Database
 from retinue.store.event_log import last_milestone
+from retinue.store.run_queries import find_run, insert_run, update_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run, insert_run, update_run
 
 pytestmark = pytest.mark.anyio
 

@@ -18,14 +18,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # coroutines 
 _SCHEDULES = range(1, 201)
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
     """What died machines leave is collected where nobody minds how it ends, and this process has its clock again, which
     followed those of their databases."""
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
-    monkeypatch.setattr(CLOCK, "ahead", CLOCK.ahead)
-    yield
-    gc.collect()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "unraisablehook", lambda _: None)
+        patched.setattr(CLOCK, "ahead", CLOCK.ahead)
+        yield
+        gc.collect()
 
 
 def test_all_promises_are_kept(full: bool) -> None:

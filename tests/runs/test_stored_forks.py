@@ -17,10 +17,8 @@ from retinue.run.fork import ForkPoint
 from retinue.runs.run_export import export_run, import_runs, imported_runs, parse_export
 from retinue.runs.run_fork import ForkEdits, fork_run
 from retinue.store.due import Reason
-from retinue.store.run_lists import member_runs, newest_runs
-from retinue.store.run_queries import RunFilter, page_runs
+from retinue.store.run_queries import RunFilter, find_run, member_runs, newest_runs, page_runs
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run
 from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from fakes.app_server import KEY, Answer, Serving, answering
 from fakes.tenants import Customer
 from retinue import Agent, PromptModel
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.limits.rate import Bounds, KeyLimits
 from retinue.store.api_keys import create_key
 
 VERSION = {"A2A-Version": "1.0"}
@@ -179,7 +179,7 @@ def test_a_repeated_request_is_the_same_task(two: Serving) -> None:
 
 def test_a_key_s_limits_hold(tmp_path: Any) -> None:
     agents = {"agent-1": Agent(PromptModel(script=[{"when": "", "error": "hang"}]), name="a")}
-    with Serving(tmp_path, agents, at_once=1, limits=UsageLimits(Bounds(runs=1, queue=0, streams=0))) as served:
+    with Serving(tmp_path, agents, at_once=1, limits=KeyLimits(Bounds(runs=1, queue=0, streams=0))) as served:
         later = {**HELLO, "configuration": {"returnImmediately": True}}
         task = rpc(served, "SendMessage", later).body["result"]["task"]
         over_rpc, over_rest = rpc(served, "SendMessage", later), rest(served, "POST", "/message:send", later)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from retinue.server.files.attribute_filters import ComparisonFilter, Filter, matches, validate_filter
-from retinue.server.wire.api_errors import ApiError
+from retinue.server.files.schemas import ComparisonFilter, Filter
+from retinue.server.files.search import matches, validate_filter
+from retinue.server.http.api_errors import ApiError
 
 FILTER: TypeAdapter[Filter] = TypeAdapter(Filter)
 VALUES = st.text(max_size=3) | st.integers(-3, 3) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()

@@ -16,7 +16,7 @@ from fakes.served import Served, serving
 from retinue.components import SpeechToText, TextToSpeech
 from retinue.errors import DataError
 from retinue.models.weights import read_bundles
-from retinue.server.deployment import Deployment
+from retinue.server.agents.deployment import Deployment
 
 NUMBER = "(one | two | three | four | five)"
 PHRASES = [f"what is {NUMBER} plus {NUMBER}", f"the answer is {NUMBER}", "and once more"]

@@ -10,8 +10,8 @@ from sqlalchemy import insert
 from fakes.app_server import Serving
 from fakes.kept_runs import new_run
 from retinue.server.conversations.items import append_items, items_of
-from retinue.server.wire.api_errors import ApiError
-from retinue.store.run_store import insert_run
+from retinue.server.http.api_errors import ApiError
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import conversations
 from retinue.store.tenant_view import TenantView
 

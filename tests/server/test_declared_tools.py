@@ -10,7 +10,7 @@ import pytest
 
 from fakes.app_server import Serving
 from retinue import Agent, Pipeline, PromptModel, tool
-from retinue.server.deployment import as_agent
+from retinue.server.agents.deployment import as_agent
 
 SCRIPT = [
     {"when": "not a valid tool", "say": "There is no such tool."},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import struct
 from collections.abc import Iterator
@@ -16,8 +15,7 @@ import pytest
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from retinue.documents.embedding import MiniLM
-from retinue.server.fair_batches import FairBatches
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.limits.rate import Bounds, KeyLimits
 from retinue.store.api_keys import create_key
 
 pytestmark = [*(MARKS if isinstance(MARKS, list) else [MARKS]), pytest.mark.model]
@@ -132,7 +130,7 @@ def test_who_may_ask(at: Serving) -> None:
 
 
 def test_its_tokens_count(tmp_path: Path) -> None:
-    with Serving(tmp_path, limits=UsageLimits(Bounds(tokens=5))) as at:
+    with Serving(tmp_path, limits=KeyLimits(Bounds(tokens=5))) as at:
         asked = {"model": "minilm", "input": " ".join(TEXTS)}
         assert at.ask("POST", "/v1/embeddings", asked).status == 200
         assert at.ask("POST", "/v1/embeddings", asked).error["code"] == "rate_limit_exceeded"
@@ -145,37 +143,3 @@ def test_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert (said.status, said.error["code"]) == (503, "model_not_installed")
         assert "retinue models pull minilm" in said.error["message"]
         assert "minilm" not in at.ask("GET", "/v1/models").text
-
-
-async def test_who_has_much_does_not_keep_others_waiting() -> None:
-    batches, done = FairBatches(), list[str]()
-    much = batches.done("a", [partial(done.append, f"a{number}") for number in range(5)])
-    little = batches.done("b", [partial(done.append, "b0")])
-    third = batches.done("c", [partial(done.append, f"c{number}") for number in range(2)])
-    await asyncio.gather(much, little, third)
-    assert done == ["a0", "b0", "c0", "a1", "c1", "a2", "a3", "a4"]
-
-
-async def test_who_goes_away_leaves_nothing_to_do() -> None:
-    batches, done = FairBatches(), list[str]()
-    asked = asyncio.create_task(batches.done("a", [partial(done.append, f"a{number}") for number in range(1_000)]))
-    await batches.done("b", [partial(done.append, "b0")])
-    asked.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asked
-    await batches.done("b", [partial(done.append, "b1")])
-    assert done[-1] == "b1"
-    assert len(done) < 10
-    assert batches.of("a") == 0
-
-
-async def test_what_is_raised_is_told_and_ends_the_rest() -> None:
-    def broken() -> None:
-        raise ValueError("broken")
-
-    batches, done = FairBatches(), list[str]()
-    pieces: list[Any] = [broken, partial(done.append, "a1")]
-    with pytest.raises(ValueError, match="broken"):
-        await batches.done("a", pieces)
-    assert await batches.done("a", [lambda: "well"]) == ["well"]
-    assert done == []

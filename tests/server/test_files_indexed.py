@@ -15,7 +15,7 @@ from sqlalchemy import update
 from fakes.app_server import Answer, Serving, upload
 from fakes.served import Served, serving
 from fakes.until import until
-from retinue.server.index_queue import expire
+from retinue.server.indexing.queue import expire
 from retinue.store.api_keys import create_key
 from retinue.store.tables import files, vector_stores
 

@@ -23,9 +23,9 @@ from fakes.pictures import data_url, gif, png, png_head
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.core.values import File
+from retinue.limits.shares import Shares, TenantShares
+from retinue.server.content.file_intake import FileLoader
 from retinue.server.context import Options
-from retinue.server.file_intake import FileLoader
-from retinue.server.tenant_shares import TenantShares
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database
 from retinue.store.run_files import delete_unused_files
@@ -315,9 +315,9 @@ def test_a_run_fetches_the_images_of_its_thread_in_its_tenant_s_share(
     served: Serving, engine: OpenAIServer, album: Loopback
 ) -> None:
     engine.replies += ["Hello.", "Red."]
-    share: asyncio.Semaphore = served.app.state.server.shares.fetching.of("default")
+    share: Shares = served.app.state.server.shares.fetching
     for _ in range(4):
-        served.in_loop(share.acquire())
+        served.in_loop(share.acquire("default"))
     run = run_on(served, [ASK, of_chat(f"{album.url}/red")], stream=False).body
     assert chat(served, ASK, model="blind").status == 200  # it was asked later
     assert len(engine.asked) == 1
@@ -327,9 +327,9 @@ def test_a_run_fetches_the_images_of_its_thread_in_its_tenant_s_share(
     assert seen(engine) == [RED]
 
 
-async def _release(share: asyncio.Semaphore, times: int) -> None:
+async def _release(share: Shares, times: int) -> None:
     for _ in range(times):
-        share.release()
+        share.release("default")
 
 
 def rows(served: Serving, query: Any) -> list[Any]:

@@ -221,7 +221,7 @@ def ended(served: Serving, how: str) -> None:
     from sqlalchemy import select
 
     from retinue.runs.cancellation import cancel_run
-    from retinue.store.run_store import find_run
+    from retinue.store.run_queries import find_run
     from retinue.store.tables import runs
 
     with served.database.engine.begin() as connection:

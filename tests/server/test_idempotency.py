@@ -18,7 +18,7 @@ from fakes.served import Served
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.net.retry import Retries
-from retinue.server.middleware.idempotency import Repeat, sweep
+from retinue.server.http.idempotency import Repeat, sweep
 from retinue.store.database import Database
 from retinue.store.tables import assistants, requests, runs
 from retinue.store.tenant_view import TenantView

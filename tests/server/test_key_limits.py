@@ -29,8 +29,8 @@ from fakes.postgres import Postgres
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
+from retinue.limits.rate import Bounds, KeyLimits, format_duration
 from retinue.server import maintenance
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits, duration
 from retinue.store.api_keys import create_key, hash_key, key_id_of
 
 ID = key_id_of(hash_key(KEY))
@@ -52,7 +52,7 @@ class Working:
 
     def __init__(self, folder: Path, bounds: Bounds, **more: Any) -> None:
         self.on = threading.Event()
-        self.served = Serving(folder, {"agent-1": self._agent()}, limits=UsageLimits(bounds), **more)
+        self.served = Serving(folder, {"agent-1": self._agent()}, limits=KeyLimits(bounds), **more)
 
     def _agent(self) -> Agent:
         @tool(effects="read")
@@ -89,7 +89,7 @@ def too_many(said: Answer, kind: str, words: str, ms: int) -> None:
 
 
 def test_requests_of_a_minute(tmp_path: Path, clock: Clock) -> None:
-    with Serving(tmp_path, limits=UsageLimits(Bounds(requests=10), clock)) as served:
+    with Serving(tmp_path, limits=KeyLimits(Bounds(requests=10), clock)) as served:
         for left in range(9, -1, -1):
             said = served.ask("POST", "/v1/threads", {})
             assert said.status == 200
@@ -112,7 +112,7 @@ def test_requests_of_a_minute(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_keys_have_limits_of_their_own_and_do_not_share_them(tmp_path: Path, clock: Clock) -> None:
-    with Serving(tmp_path, limits=UsageLimits(Bounds(requests=3), clock)) as served:
+    with Serving(tmp_path, limits=KeyLimits(Bounds(requests=3), clock)) as served:
         one, free, usual = (
             served.in_loop(served.database.write(partial(create_key, limits=limits)))
             for limits in ({"requests": 1}, {"requests": None}, {"unheard-of": 1})
@@ -128,7 +128,7 @@ def test_without_limits_nothing_is_said_of_them(served: Serving) -> None:
 
 
 def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> None:
-    limits = UsageLimits(Bounds(requests=3000), clock)
+    limits = KeyLimits(Bounds(requests=3000), clock)
     waits = []
 
     def time_passes(response: httpx2.Response) -> None:
@@ -151,7 +151,7 @@ def test_the_sdk_waits_as_long_as_it_is_told(tmp_path: Path, clock: Clock) -> No
 
 
 def test_tokens_of_a_minute(tmp_path: Path, clock: Clock) -> None:
-    limits = UsageLimits(Bounds(tokens=60), clock)
+    limits = KeyLimits(Bounds(tokens=60), clock)
     with Serving(tmp_path, {"agent-1": PARIS}, limits=limits) as served:
         assert served.ask("POST", "/v1/threads", {}).headers["x-ratelimit-remaining-tokens"] == "60"
         assert served.ask("POST", "/v1/chat/completions", CHAT).body["usage"]["total_tokens"] == 2
@@ -274,7 +274,7 @@ def test_limits_of_the_command(tmp_path: Path) -> None:
     [(0, "0ms"), (0.0121, "13ms"), (0.999, "999ms"), (1, "1s"), (59.1, "1m0s"), (360, "6m0s"), (3661, "1h1m1s")],
 )
 def test_durations_are_written_as_openai_does(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 # ── bodies and connections ───────────────────────────────────────────────────────────────────────
@@ -402,7 +402,7 @@ def test_a_process_that_gets_no_requests_learns_the_limits_of_new_keys(
     a_postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_LEARNS", 0.01)
-    limits = UsageLimits()
+    limits = KeyLimits()
     with Serving(tmp_path, url=a_postgres.database(), limits=limits) as served:
         key = served.in_loop(served.database.write(partial(create_key, limits={"runs": 3})))
         until(lambda: limits.runs(key_id_of(hash_key(key))) == 3)

@@ -10,7 +10,7 @@ import aiohttp
 from sqlalchemy import event
 
 from fakes.app_server import KEY, Serving
-from retinue.server.middleware.key_throttle import AT_ONCE, EVERY, KeyThrottle
+from retinue.limits.rate import AT_ONCE, EVERY, KeyThrottle
 from retinue.store.api_keys import create_key
 
 

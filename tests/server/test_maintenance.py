@@ -19,7 +19,7 @@ from fakes.kept_runs import new_run
 from fakes.until import until, until_async
 from retinue.server.context import Options
 from retinue.store.database import Database
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import runs
 
 pytestmark = [

@@ -20,7 +20,8 @@ from sqlalchemy import Connection, insert, join, literal, null, select, true
 
 from fakes.app_server import Serving, with_run
 from fakes.until import until
-from retinue.server.listening_socket import listen
+from retinue.limits.quotas import Limit, set_limits
+from retinue.server.http.connections import listen
 from retinue.server.metrics import figure_watch, loop_watch, process_watch, quota_metrics, run_metrics
 from retinue.server.metrics.figure_watch import FRESH, PATIENCE, STALE, FigureWatch
 from retinue.server.metrics.loop_watch import EVERY, LoopWatch
@@ -29,9 +30,8 @@ from retinue.server.metrics.process_metrics import StateMetrics
 from retinue.server.metrics.process_watch import BUSY, DEAD, ProcessWatch
 from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
 from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
-from retinue.store import queue_figures
+from retinue.store import run_queries
 from retinue.store.quota_tables import quotas
-from retinue.store.quotas import Limit, set_limits
 from retinue.store.tables import runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())
@@ -55,7 +55,7 @@ class Clock:
         ("every three seconds at most", figure_watch.FRESH, 3),
         ("by no scrape that would wait for more than half a second", figure_watch.PATIENCE, 0.5),
         ("These have no value once they are ten seconds old", figure_watch.STALE, 10),
-        ("At most 100,000 active runs are looked at", queue_figures.MOST, 100_000),
+        ("At most 100,000 active runs are looked at", run_queries.MOST_COUNTED, 100_000),
         ("Models beyond the first 100 are `other`", run_metrics.MOST_MODELS, 100),
         ("at most 1,000 tenants", quota_metrics.MOST_TENANTS, 1_000),
         ("the longest time within ten seconds", loop_watch.KEPT * loop_watch.EVERY, 10),
@@ -155,7 +155,7 @@ def test_a_lost_database_is_told_and_its_figures_have_no_value(tmp_path: Path) -
 def test_figures_of_a_database_that_does_not_answer_have_no_value(tmp_path: Path) -> None:
     clock = Clock()
     with Serving(tmp_path) as served:
-        read = partial(queue_figures.queue_figures, process=served.database.process)
+        read = partial(run_queries.queue_figures, process=served.database.process)
         registry, queue = CollectorRegistry(), FigureWatch(served.database, read, clock)
         registry.register(StateMetrics(served.runs, queue))
         names = ["runs_queued", "runs_queued_oldest_seconds", "runs_waiting_for_people", "runs_suspended", "leader"]
@@ -233,15 +233,15 @@ def test_no_scrape_waits_for_a_database_that_is_slow_and_old_figures_count_for_n
 def test_a_queue_is_counted_up_to_a_limit(tmp_path: Path) -> None:
     with Serving(tmp_path) as served:
         with_run(served, "queued")
-        read = partial(queue_figures.queue_figures, process=served.database.process)
-        number = queue_figures.MOST + 5
+        read = partial(run_queries.queue_figures, process=served.database.process)
+        number = run_queries.MOST_COUNTED + 5
         with served.database.engine.begin() as connection:
             connection.execute(copies_of_the_run(number))
         found = served.database.read_here(read)
-        assert found.queued == queue_figures.MOST
+        assert found.queued == run_queries.MOST_COUNTED
         with served.database.engine.begin() as connection:
             connection.execute(runs.update().values(status="requires_action"))
-        assert served.database.read_here(read).for_people == queue_figures.MOST
+        assert served.database.read_here(read).for_people == run_queries.MOST_COUNTED
 
 
 def copies_of_the_run(number: int) -> Any:

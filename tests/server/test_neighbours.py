@@ -8,20 +8,16 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
 from retinue import Agent, PromptModel, Tool
 from retinue.server.context import Options
-from retinue.server.round_robin import RoundRobin
-from retinue.server.tenant_shares import Shares
 from retinue.store.tenant_view import Quota
 
 
@@ -113,34 +109,6 @@ def test_a_text_that_is_hard_to_take_apart_is_read_all_the_same(served: Serving)
     until(lambda: counts(one, store)["completed"] == 3)
 
 
-def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -> None:
-    turns = RoundRobin()
-    begun: list[str] = []
-    for _ in range(4):
-        waiting = {"a": len(begun), "b": len(begun) + 1} if len(begun) < 2 else {"a": len(begun)}
-        for number in turns.next(waiting, 4 - len(begun)):
-            tenant = next(one for one, at in waiting.items() if at == number)
-            turns.begin(tenant)
-            begun.append(tenant)
-    assert begun == ["a", "b", "a"]
-    assert turns.next({"a": 7, "c": 9}, 1) == [9]
-    turns.end("b")
-    assert turns.next({"a": 7}, 2) == [7]
-    assert turns.next({"a": 7, "b": 8, "c": 9}, 3) == [8, 9]
-
-
-@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
-def test_who_was_served_longest_ago_is_next(order: list[str]) -> None:
-    turns, last = RoundRobin(), dict.fromkeys("abcd", 0)
-    for number, _ in enumerate(order, 1):
-        (chosen,) = turns.next({one: at for at, one in enumerate("abcd")}, 1)
-        tenant = "abcd"[chosen]
-        assert last[tenant] == min(last.values())
-        turns.begin(tenant)
-        turns.end(tenant)
-        last[tenant] = number
-
-
 MANY = {
     "objects": b"[" + b"{}," * 60_000 + b"{}]",
     "messages": b'{"model":"agent-1","messages":[' + b'{"role":"user","content":"a"},' * 60_000 + b"{}]}",
@@ -214,18 +182,6 @@ def test_a_request_names_so_many_files_at_most_also_empty_ones(served: Serving) 
     said = served.ask("POST", "/v1/responses", {"model": "agent-1", "input": [{"role": "user", "content": parts}]})
     assert (said.status, said.error["param"]) == (400, "input[0].content[100]")
     assert "at most 100 files" in said.error["message"]
-
-
-@pytest.mark.anyio
-async def test_a_share_that_rests_is_free_again_whatever_came_of_the_work() -> None:
-    shares = Shares(1)
-    for _ in range(3):
-        with suppress(ValueError):
-            async with shares.rested("tenant"):
-                assert shares.of("tenant").locked()
-                raise ValueError
-    async with shares.rested("other"):
-        pass
 
 
 def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retinue import Agent, PromptModel
-from retinue.server.overrides import override_agent
+from retinue.server.agents.overrides import override_agent
 from retinue.strategies import Auto, ToolCalling
 from retinue.strategies.wrappers.prompt_additions import with_instructions
 from retinue.strategies.wrappers.reflection import with_reflection

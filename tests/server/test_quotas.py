@@ -19,14 +19,14 @@ from fakes.tenants import Customer
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.cli import main
+from retinue.limits.amounts import parse_limit
+from retinue.limits.quotas import DEFAULT, What, remove_limits, set_limits, standings
 from retinue.net.retry import Retries
 from retinue.server.metrics.quota_metrics import QuotaCollector, quota_figures
 from retinue.store.admin_transaction import read_only
-from retinue.store.quota_amounts import parse_limit
 from retinue.store.quota_tables import usage_sums
-from retinue.store.quota_usage import bytes_kept, standing
-from retinue.store.quotas import DEFAULT, What, remove_limits, set_limits
 from retinue.store.usage_recount import BytesDifference, bytes_differences, snapshot, use_differences
+from retinue.store.usage_sums import bytes_kept
 
 CHAT = {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}], "store": True}
 BEGINS: dict[str, dict[str, Any]] = {
@@ -87,7 +87,7 @@ def limit(served: Serving, tenant: str, **given: str) -> None:
 
 def used(served: Serving, customer: Customer) -> dict[str, int]:
     with served.database.engine.connect() as connection:
-        return {one.limit.what: one.used for one in standing(connection, customer.tenant)}
+        return {one.limit.what: one.used for one in standings(connection, customer.tenant)}
 
 
 def differences(served: Serving, customer: Customer) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,9 @@ from fakes.loopback import Loopback
 from fakes.openai_server import Answer as Said, OpenAIServer
 from fakes.until import until
 from retinue import Agent, PromptModel
+from retinue.limits.shares import Shares
+from retinue.server.agents.deployment import Deployment
 from retinue.server.context import Options
-from retinue.server.deployment import Deployment
 from retinue.store.api_keys import create_key
 from retinue.tools import calculator
 
@@ -302,8 +302,8 @@ def test_large_definitions_are_taken_in_their_tenant_s_share(
     large = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 55_000}}}
     for name in ("one", "two"):
         assert register(served, definition(weather, name=name, parameters=large)).status == 200
-    share = served.app.state.server.shares.large.of("default")
-    served.in_loop(share.acquire())
+    share: Shares = served.app.state.server.shares.large
+    served.in_loop(share.acquire("default"))
     asked = {"model": "open", "input": "Hi", "background": True}
     response = served.ask("POST", "/v1/responses", asked).body["id"]
     assert chat(served, "closed").status == 200  # it was asked later
@@ -314,5 +314,5 @@ def test_large_definitions_are_taken_in_their_tenant_s_share(
     assert offered(engine) == ["Calculator", "one", "two"]
 
 
-async def _release(share: asyncio.Semaphore) -> None:
-    share.release()
+async def _release(share: Shares) -> None:
+    share.release("default")

@@ -25,10 +25,8 @@ from retinue.store.database import Database
 from retinue.store.due import driven_runs, lock_free
 from retinue.store.engines import engine_of
 from retinue.store.processes import dead_processes, has_workers
-from retinue.store.queue_figures import queue_figures
-from retinue.store.run_queries import marks_of
+from retinue.store.run_queries import COLUMNS, marks_of, queue_figures
 from retinue.store.run_row import column_values
-from retinue.store.run_store import COLUMNS
 from retinue.store.tables import (
     events,
     files,

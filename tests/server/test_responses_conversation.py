@@ -16,8 +16,8 @@ from fakes.responses import TOOL
 from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.server.conversations.items import items_of
-from retinue.server.wire.ids import new_id
-from retinue.store.run_store import insert_run
+from retinue.server.http.objects import new_id
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import conversations, runs
 from retinue.store.tenant_view import TenantView
 from retinue.strategies.tool_calling import ToolCalling

@@ -14,7 +14,7 @@ from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
 from retinue.runs.citations import Source
 from retinue.server.context import Options
-from retinue.server.responses.annotations import annotate
+from retinue.server.responses.projection import annotate
 
 pytestmark = MARKS
 PARIS = b"Paris is the capital of France."

@@ -22,9 +22,8 @@ from retinue.core.events import (
 )
 from retinue.core.values import AgentAction, Decision, Observation, Reply, StopReason, Usage
 from retinue.runs import Followed
-from retinue.server.responses.response_parts import Part
-from retinue.server.responses.response_projection import ResponseProjection
-from retinue.server.responses.views import request_view
+from retinue.server.responses.projection import ResponseProjection
+from retinue.server.responses.response import Part, request_view
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunError, RunRow, Status
 
@@ -46,7 +45,7 @@ def entries(*events: Event) -> list[Entry]:
 
 def told(log: Sequence[Followed], run: RunRow = RUN) -> list[dict[str, Any]]:
     progress = ResponseProjection(Part(run), {})
-    return [event for item in log for event in progress.tell(item)]
+    return [event for item in log for event in progress.events(item)]
 
 
 def said(*texts: str) -> list[Event]:

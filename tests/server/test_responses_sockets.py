@@ -23,8 +23,8 @@ from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
 from fakes.until import until
 from retinue import Agent, PromptModel
+from retinue.limits.rate import Bounds, KeyLimits
 from retinue.models import Retries
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
 from retinue.store.api_keys import create_key, hash_key, key_id_of, revoke_key
 from retinue.store.tables import runs
 
@@ -322,7 +322,7 @@ def test_who_goes_away_ends_what_is_under_way(at: Serving, store: bool) -> None:
 
 
 def test_each_message_counts(tmp_path: Path) -> None:
-    with Serving(tmp_path, {"agent-1": agent()}, limits=UsageLimits(Bounds(requests=2))) as at, opened(at) as ws:
+    with Serving(tmp_path, {"agent-1": agent()}, limits=KeyLimits(Bounds(requests=2))) as at, opened(at) as ws:
         assert text_of(ask(ws, "Hi")) == "Hello."
         assert ask(ws, "Hi")["error"]["code"] == "rate_limit_exceeded"
 

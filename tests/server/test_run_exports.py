@@ -15,7 +15,7 @@ from fakes.kept_runs import due_for
 from fakes.looking import PROMPT, Windows, boss, completion, events_of, looking, rested, seeing_key
 from fakes.tenants import Customer
 from retinue.store.due import Reason
-from retinue.store.run_store import find_run
+from retinue.store.run_queries import find_run
 
 
 @pytest.fixture(scope="module")

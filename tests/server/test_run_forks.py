@@ -14,7 +14,7 @@ from fakes.tenants import Customer
 from retinue.core.events import Asked
 from retinue.store.event_log import read_events
 from retinue.store.memory_states import owner_of
-from retinue.store.run_store import find_run
+from retinue.store.run_queries import find_run
 
 SAYS = [{"when": "", "finish": "Another says so."}]
 OTHER = [{"when": "In .* it", "finish": "Big."}, *SCRIPT[2:]]

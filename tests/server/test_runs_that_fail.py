@@ -19,7 +19,7 @@ from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, Executor, PromptModel, tool
 from retinue.net.retry import Retries
 from retinue.pipelines import Pipeline
-from retinue.server.deployment import as_agent
+from retinue.server.agents.deployment import as_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 TRIED = Answer(calls=[("add", {"a": 19, "b": 23})])

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.app_server import Serving, upload
 from fakes.sdk import MARKS, each, of, refused
-from retinue.server.wire.request_body import MAX_BYTES
+from retinue.server.http.request_body import MAX_BYTES
 
 pytestmark = MARKS
 

@@ -9,7 +9,7 @@ import openai
 
 from fakes.sdk import MARKS, each, of, refused
 from fakes.served import Served
-from retinue.server.embeddings import MODEL, is_here
+from retinue.server.models.embeddings import MODEL, is_here
 
 pytestmark = MARKS
 NAMES = {"plain", "tool_calling", "react", "react_json", "planexec", "waiter", "echo"}

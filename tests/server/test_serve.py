@@ -21,7 +21,7 @@ import pytest
 from fakes.openai_server import OpenAIServer
 from fakes.served import Served, serving
 from retinue.cli import main
-from retinue.server.embeddings import MODEL
+from retinue.server.models.embeddings import MODEL
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # OpenAI's of its assistants
 AGENT = """

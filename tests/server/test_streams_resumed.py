@@ -20,7 +20,7 @@ from fakes.sdk import MARKS, WEATHER
 from fakes.served import Served, serving
 from fakes.streams import DONE, Streams, Told
 from retinue import Agent, PromptModel
-from retinue.server.wire import sse
+from retinue.server.http import sse
 from retinue.store.api_keys import create_key
 
 pytestmark = MARKS

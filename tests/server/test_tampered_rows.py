@@ -22,8 +22,8 @@ from fakes.pictures import data_url, png
 from fakes.tenants import Customer, agents
 from fakes.until import until_async
 from retinue.core.values import Decision
+from retinue.store.run_queries import find_run, insert_submission, update_run
 from retinue.store.run_row import Submission
-from retinue.store.run_store import find_run, insert_submission, update_run
 from retinue.store.tables import metadata, runs, versions
 from sampling import every
 

@@ -17,7 +17,7 @@ import pytest
 from fakes.app_server import Answer, Serving
 from fakes.openapi import Operation, Place, document, example, operations, places
 from fakes.tenants import MAKERS, Customer, agents, unlike
-from retinue.server.middleware.key_throttle import KeyThrottle
+from retinue.limits.rate import KeyThrottle
 from sampling import every
 
 DOCUMENT = document()

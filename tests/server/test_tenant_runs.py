@@ -14,7 +14,7 @@ from fakes.openai_server import OpenAIServer, failure
 from fakes.tenants import WEATHER, Customer, agents
 from fakes.until import until
 from retinue import Agent, Budget, PromptModel, tool
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.limits.rate import Bounds, KeyLimits
 from retinue.store.event_log import read_events
 
 PROMPT = "The secret of the house is nine."
@@ -223,7 +223,7 @@ def test_a_run_that_is_not_there_is_not_found(served: Serving) -> None:
 
 
 def test_a_log_that_cannot_be_read_is_a_plain_error(tmp_path: Path) -> None:
-    with Serving(tmp_path, limits=UsageLimits(Bounds(requests=100))) as served:
+    with Serving(tmp_path, limits=KeyLimits(Bounds(requests=100))) as served:
         _, run = with_run(served)
         failed, fine = served.ask("GET", f"/v1/runs/{run}/events"), served.ask("GET", "/v1/runs")
     assert (failed.status, failed.error["type"]) == (500, "server_error")

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from fakes.app_server import Serving, with_run
 from fakes.kept_runs import new_run
 from retinue import Agent, PromptModel
-from retinue.store.run_store import insert_run
+from retinue.store.run_queries import insert_run
 from retinue.store.tables import events, messages, runs
 
 

@@ -18,7 +18,7 @@ from fakes.kept_runs import calling
 from fakes.postgres import Postgres
 from fakes.until import until
 from retinue import Agent, tool
-from retinue.server.middleware.usage_limits import Bounds, UsageLimits
+from retinue.limits.rate import Bounds, KeyLimits
 from retinue.store.tables import events, runs, threads, vector_store_files
 
 pytestmark = pytest.mark.filterwarnings(  # FastAPI silences it, but for one thread at a time
@@ -45,7 +45,7 @@ def working() -> Agent:
 def two(tmp_path_factory: pytest.TempPathFactory, a_postgres: Postgres) -> Iterator[Two]:
     url = a_postgres.database()
     first, second = (
-        Serving(tmp_path_factory.mktemp("served"), {"agent-1": working()}, url=url, limits=UsageLimits()) for _ in "ab"
+        Serving(tmp_path_factory.mktemp("served"), {"agent-1": working()}, url=url, limits=KeyLimits()) for _ in "ab"
     )
     with first, second:
         yield Two(url, first, second)
@@ -197,7 +197,7 @@ def test_a_run_that_both_servers_see_expire_ends_once(two: Two) -> None:
 
 def test_a_key_has_as_many_runs_as_it_may(tmp_path: Path, a_postgres: Postgres) -> None:
     url, limits = a_postgres.database(), Bounds(runs=1, queue=0)
-    servers = [Serving(tmp_path, {"agent-1": working()}, url=url, limits=UsageLimits(limits), at_once=1) for _ in "ab"]
+    servers = [Serving(tmp_path, {"agent-1": working()}, url=url, limits=KeyLimits(limits), at_once=1) for _ in "ab"]
     with servers[0] as first, servers[1] as second:
         two = Two(url, first, second)
         given = {"assistant_id": two.made("/v1/assistants", {"model": "agent-1"}), "thread": THREAD}

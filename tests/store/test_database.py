@@ -17,13 +17,13 @@ from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
 from retinue.core.events import Started
 from retinue.errors import DataError, StoreConflict, StoreUnavailable, UsageError, ValueRefused
-from retinue.server.middleware.request_context import api_error_of
+from retinue.server.http.api_errors import api_error_of
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
 from retinue.store.migrations import load_migrations
+from retinue.store.run_queries import COLUMNS, find_run, insert_run, read_runs, update_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import COLUMNS, find_run, insert_run, read_runs, update_run
 from retinue.store.tables import messages, metadata, runs, threads, versions
 from retinue.store.tenant_view import Page, TenantView
 

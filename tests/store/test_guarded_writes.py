@@ -21,8 +21,8 @@ from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length
+from retinue.store.run_queries import delete_runs, find_run, insert_run, set_deleted, set_metadata, update_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import delete_runs, find_run, insert_run, set_deleted, set_metadata, update_run
 from retinue.store.tables import messages, submissions
 
 Write = Callable[[Connection, RunRow], Any]

@@ -11,7 +11,7 @@ from fakes.kept_runs import new_run
 from retinue.core.events import Event, Replied, Retried, Said, Started
 from retinue.core.values import Reply
 from retinue.store.event_log import Entry, append_entries, read_events, read_page
-from retinue.store.run_store import delete_runs, insert_run
+from retinue.store.run_queries import delete_runs, insert_run
 from retinue.store.tables import events
 
 RUN = new_run()

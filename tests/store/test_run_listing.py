@@ -11,9 +11,8 @@ from sqlalchemy.engine import Engine
 
 from fakes.kept_runs import new_run
 from retinue.store.database import Database
-from retinue.store.run_queries import RunFilter, page_runs
+from retinue.store.run_queries import COLUMNS, RunFilter, page_runs
 from retinue.store.run_row import column_values
-from retinue.store.run_store import COLUMNS
 from retinue.store.tables import run_metadata, runs
 from retinue.store.tenant_view import Page, TenantView
 

@@ -10,9 +10,19 @@ from sqlalchemy import Engine, event
 
 from fakes.kept_runs import new_run
 from retinue.store.database import Database
-from retinue.store.run_queries import RunFilter, count_by_status, delete_old_runs, page_runs
+from retinue.store.run_queries import (
+    RunFilter,
+    count_by_status,
+    delete_old_runs,
+    delete_runs,
+    find_run,
+    insert_run,
+    insert_submission,
+    page_runs,
+    set_metadata,
+    update_run,
+)
 from retinue.store.run_row import RunRow, Submission
-from retinue.store.run_store import delete_runs, find_run, insert_run, insert_submission, set_metadata, update_run
 from retinue.store.tenant_view import Page, TenantView
 
 MINE = TenantView("mine")

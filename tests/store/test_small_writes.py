@@ -19,7 +19,7 @@ from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue.errors import StoreUnavailable
 from retinue.store.database import Database
-from retinue.store.run_store import find_run, insert_run
+from retinue.store.run_queries import find_run, insert_run
 from retinue.store.tables import runs
 
 pytestmark = pytest.mark.anyio

@@ -27,8 +27,8 @@ from retinue.store.memory_states import (
 )
 from retinue.store.migrations import migrate
 from retinue.store.run_files import delete_unused_files, keep_files
-from retinue.store.storage_use import bytes_used, count_bytes
 from retinue.store.tables import images, memories
+from retinue.store.usage_sums import bytes_used, count_bytes
 from sampling import examples
 
 TENANTS = ("a", "b")

@@ -17,7 +17,7 @@ from fakes.at_once import at_once
 from fakes.postgres import Postgres
 from fakes.until import until
 from retinue.errors import StoreConflict, StoreUnavailable, UsageError
-from retinue.server.files.attachment import store_of
+from retinue.server.files.stores import store_of
 from retinue.store.database import Database
 from retinue.store.server_secrets import server_secret
 from retinue.store.tables import secrets, threads, vector_stores

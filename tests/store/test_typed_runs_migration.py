@@ -13,8 +13,8 @@ from retinue.core.values import Decision, Usage
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.migrations import load_migrations
+from retinue.store.run_queries import find_run
 from retinue.store.run_row import RunError, RunRow, load_values
-from retinue.store.run_store import find_run
 from retinue.store.tables import run_metadata
 
 WAITING = [{"id": "call_2_0", "tool": "pay", "tool_input": "1", "arguments": {"input": "1"}, "asked": 2}]

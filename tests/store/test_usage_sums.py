@@ -13,8 +13,8 @@ from retinue.core.values import Reply, StopReason, Usage
 from retinue.runs.cancellation import cancel_run
 from retinue.store.database import Database
 from retinue.store.event_log import Change, Entry, append_entries
+from retinue.store.run_queries import find_run, insert_run
 from retinue.store.run_row import RunRow, RunValues
-from retinue.store.run_store import find_run, insert_run
 from retinue.store.usage_sums import DAY, count_use, mark_counted, used_since
 
 AT = 20_000 * DAY + 5.0

@@ -10,7 +10,7 @@ import pytest
 from fakes.app_server import Answer, Serving, answering
 from retinue import Agent, PromptModel, tool
 from retinue.pipelines import Pipeline
-from retinue.server.deployment import as_agent
+from retinue.server.agents.deployment import as_agent
 from retinue.store.api_keys import create_key
 from retinue.teams import END, START, Chain, HumanGate, MessageGroup, Role, When
 

@@ -102,6 +102,32 @@ def most_rows(page: Page) -> int:
     return most
 
 
+COUNTING = """
+    const read = JSON.parse;
+    window.looks = [];  // at each event that was streamed
+    JSON.parse = (text, ...more) => {
+        const found = read(text, ...more);
+        if (found?.created_at && found.data) {
+            const [at, type] = [looks.push(0) - 1, found.type];
+            Object.defineProperty(found, "type", { get: () => (looks[at]++, type) });
+        }
+        return found;
+    };
+"""
+
+
+def test_a_live_run_looks_at_each_event_once(visit: Visit, staged: Serving, operator: str) -> None:
+    visitor = visit()
+    visitor.page.add_init_script(COUNTING)
+    run = ask(staged, "slow", "Count.", operator)
+    page = visitor.see(f"/runs/{run}", "word1 word2")
+    expect(page.locator(".span-says")).to_contain_text("word25")
+    looks = page.evaluate("looks")
+    assert len(looks) >= 10
+    assert set(looks) == {1}
+    request(staged, "POST", f"/v1/runs/{run}/cancel", {}, key=operator)
+
+
 @pytest.fixture
 def waiting(staged: Serving, operator: str) -> str:
     run = ask(staged, "clerk", "Tell Ada that her order leaves today.", operator)

@@ -8,7 +8,7 @@ from typing import Any
 from fakes.app_server import Serving
 from retinue import Agent, Message, PromptModel, handoff
 from retinue.config import check
-from retinue.server.deployment import Deployment
+from retinue.server.agents.deployment import Deployment
 
 FILE = """\
 retinue: 1

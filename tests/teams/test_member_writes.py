@@ -30,8 +30,8 @@ from retinue.runs.submissions import submit_decisions
 from retinue.store.db_errors import translate_errors
 from retinue.store.due import Reason
 from retinue.store.event_log import Change, Entry, Fenced, append_entries
+from retinue.store.run_queries import delete_runs, find_run, insert_run, update_run
 from retinue.store.run_row import BY_MEMBERS, RunRow, RunValues
-from retinue.store.run_store import delete_runs, find_run, insert_run, update_run
 
 Write = Callable[[Connection], Any]
 MEMBER = member_run_id("run_1", "call_1_0")

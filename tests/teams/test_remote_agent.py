@@ -13,7 +13,7 @@ from fakes.openai_server import OpenAIServer
 from retinue import Agent, Decision, PromptModel, RemoteAgent, StopReason, UsageError, tool
 from retinue.core.events import Delta, Observed
 from retinue.core.run_result import RunResult
-from retinue.server.listening_socket import listen
+from retinue.server.http.connections import listen
 
 pytestmark = pytest.mark.anyio
 BOOKED: list[str] = []

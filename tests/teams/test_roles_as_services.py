@@ -10,7 +10,7 @@ import pytest
 
 from fakes.app_server import KEY, Serving
 from retinue import Agent, MessageGroup, RemoteAgent
-from retinue.server.deployment import Deployment
+from retinue.server.agents.deployment import Deployment
 from retinue.teams import END, START
 
 FILE = """\

@@ -10,7 +10,7 @@ import pytest
 
 from retinue import Agent
 from retinue.config import check, load_spec
-from retinue.server.deployment import Deployment
+from retinue.server.agents.deployment import Deployment
 
 TEAM = """\
 retinue: 1

@@ -1,4 +1,5 @@
-"""`python -m chaos`: break things at full scale, print what came of it, and write it into bench/RESULTS.md."""
+"""`python -m chaos`: break things at full scale, and write what came of it into bench/RESULTS.md, and in short into
+docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -33,6 +34,9 @@ _SUFFERED = (
     "going on",
 )
 _SAID = ("cancels", "human", "overload", "streams", "neighbours", "two", "repeats", "frozen")
+_DEATHS = ("points", "kills", "postgres", "terms", "teams")
+_SHORT = ("what broke", "how often", "lost", "doubled", "runs went on after")
+_SAID_SHORT = ("two", "frozen", "cancels", "human")
 _GRACE = "0.2"  # seconds: less than a run takes
 
 
@@ -282,12 +286,28 @@ _PARTS: dict[str, Part] = {
 
 
 def _write(kept: Mapping[str, str]) -> None:
-    rows = [kept[name] for name in ("points", "kills", "postgres", "terms", "teams") if name in kept]
+    rows = [kept[name] for name in _DEATHS if name in kept]
     suffered = f"\n{head(_SUFFERED)}\n{kept['faults']}" if "faults" in kept else ""
     said = "\n".join(kept[name] for name in _SAID if name in kept)
-    text = f"{made_by('make chaos')}{head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}"
-    for path in (_RESULTS, _PAGE):
-        replace_section(path, "chaos", text)
+    replace_section(_RESULTS, "chaos", f"{made_by('make chaos')}{head(_COLUMNS)}\n{''.join(rows)}{suffered}\n{said}")
+    replace_section(_PAGE, "chaos", made_by("make chaos") + _summarize(kept))
+
+
+def _summarize(kept: Mapping[str, str]) -> str:
+    """Return the report in short: of each row what it counts, of each paragraph the first sentence."""
+    deaths = [_cells(kept[name]) for name in _DEATHS if name in kept]
+    rows = [(what, often, lost, doubled, later) for what, often, lost, doubled, _, _, later in deaths]
+    for line in kept.get("faults", "").splitlines():
+        what, runs, lost, doubled, *_, later = _cells(line)
+        rows.append((what, f"{runs} runs", lost, doubled, later))
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    sentences = [kept[name].partition(". ")[0].rstrip(".\n") for name in _SAID_SHORT if name in kept]
+    said = "".join(f"- {sentence}.\n" for sentence in sentences)
+    return f"{head(_SHORT)}\n{table}\n{said}"
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
 
 
 def _row(

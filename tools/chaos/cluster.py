@@ -1,7 +1,7 @@
-"""Three workers on PostgreSQL and Temporal, of which now one and now the other is killed, or stopped past its lease and
-let go on, while PostgreSQL and Temporal are restarted.
+"""Three workers beside two servers on PostgreSQL, of which now one and now the other is killed, or stopped past its
+lease and let go on, while PostgreSQL is restarted. With Temporal, which is restarted too, if it is to wake the workers.
 
-The server accepts runs and drives none. A run is one of a chat, of a thread, one that asks a person or its client, or
+The servers accept runs and drive none. A run is one of a chat, of a thread, one that asks a person or its client, or
 that of a team of three levels.
 """
 
@@ -21,6 +21,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
+import aiohttp
 from sqlalchemy import select
 
 from fakes.postgres import Postgres, postgres
@@ -78,7 +79,7 @@ class Cluster:
 
     at: Site
     database: Postgres
-    temporal: Temporal
+    temporal: Temporal | None
     workers: list[WorkerProcess]
 
     async def ready(self) -> None:
@@ -91,19 +92,28 @@ class Cluster:
 
 
 @contextmanager
-def cluster(workers: int, *, delay: float = 0.05) -> Iterator[Cluster]:
-    """A server and so many workers on PostgreSQL and Temporal."""
+def cluster(
+    workers: int, *, servers: int = 2, with_temporal: bool = False, delay: float = 0.05, drive: str = "no"
+) -> Iterator[Cluster]:
+    """So many servers and workers on PostgreSQL. `drive`: whether the servers drive runs, too."""
     with ExitStack() as stack:
-        database, engine = stack.enter_context(postgres(safe=True)), stack.enter_context(temporal())
+        database = stack.enter_context(postgres(safe=True))
+        engine = stack.enter_context(temporal()) if with_temporal else None
         url = database.database()
-        shared = ["--temporal", engine.address]
-        at = stack.enter_context(site("--dispatch", "temporal", *shared, db=url, delay=delay))
+        shared = [] if engine is None else ["--temporal", engine.address]
+        own = ["--drive", drive] if engine is None else ["--dispatch", "temporal"]
+        at = stack.enter_context(site(*own, *shared, db=url, delay=delay))
+        for _ in range(servers - 1):
+            second = at.server.beside()
+            stack.callback(second.kill)
+            at.servers.append(second)
         there = [WorkerProcess(at, ["--db", url, *shared]) for _ in range(workers)]
         try:
             yield Cluster(at, database, engine, there)
         finally:
             for one in there:
                 one.kill()
+            del at.servers[1:]
 
 
 @dataclass
@@ -245,13 +255,14 @@ class Breaking:
                     await asyncio.to_thread(one.start)
 
     async def _restart(self) -> None:
-        """Restart PostgreSQL twice, and Temporal once."""
-        for name in ("PostgreSQL", "Temporal", "PostgreSQL"):
+        """Restart PostgreSQL twice, and Temporal once, if it is there."""
+        engine = self._of.temporal
+        for name in ("PostgreSQL", *(["Temporal"] if engine else []), "PostgreSQL"):
             await asyncio.sleep(self._dice.uniform(20, 40))
-            if name == "Temporal":
-                await asyncio.to_thread(self._of.temporal.kill)
+            if name == "Temporal" and engine is not None:
+                await asyncio.to_thread(engine.kill)
                 await asyncio.sleep(2)
-                await asyncio.to_thread(self._of.temporal.start)
+                await asyncio.to_thread(engine.start)
             else:
                 await asyncio.to_thread(self._of.database.restart)
             self.seen.restarts.append(name)
@@ -309,10 +320,17 @@ class Breaking:
 
 
 def break_all(
-    least: int, kills: int, stops: int, *, at_once: int = 24, seed: int = 0, told: Callable[[str], None]
+    least: int,
+    kills: int,
+    stops: int,
+    *,
+    with_temporal: bool = False,
+    at_once: int = 24,
+    seed: int = 0,
+    told: Callable[[str], None],
 ) -> Broken:
     """Break three workers and what they stand on, under at least so many runs."""
-    with cluster(3) as of:
+    with cluster(3, with_temporal=with_temporal) as of:
         try:
             return asyncio.run(Breaking(of, random.Random(seed), told).all(least, kills, stops, at_once))
         finally:
@@ -324,6 +342,37 @@ def time_deaths(times: int, *, stop: bool = False, told: Callable[[str], None]) 
     others have gone on with its runs. Seconds until they did, of each run."""
     with cluster(3) as of:
         return asyncio.run(Breaking(of, random.Random(0), told).die(times, stop=stop))
+
+
+def time_streams(runs: int) -> list[float]:
+    """Seconds from each event of so many runs, which workers drive, until a client of one of two servers has it."""
+    with cluster(3) as of:
+        came = asyncio.run(_stream(of, runs))
+        found = logs(of.at.db)
+    return [times[seq] - at for run_id, (opened, times) in came.items() for seq, at, _ in found[run_id] if at > opened]
+
+
+async def _stream(of: Cluster, runs: int) -> dict[str, tuple[float, dict[int, float]]]:
+    """By run: when its stream was opened, and when each event came, by its number; in Unix seconds."""
+    found: dict[str, tuple[float, dict[int, float]]] = {}
+    await of.ready()
+    async with client_of(of.at) as client, aiohttp.ClientSession() as session:
+
+        async def follow(number: int) -> None:
+            run = await client.start(await client.thread(f"Order {number}: look, note+look, look, look"))
+            server = of.at.servers[number % 2]
+            times: dict[int, float] = {}
+            headers = {"Authorization": f"Bearer {server.key}"}
+            url = f"{server.url}/runs/{run['id']}/events?stream=true"
+            async with session.get(url, headers=headers) as response:
+                found[run["id"]] = (time.time(), times)
+                async for line in response.content:
+                    if line.startswith(b"id: "):
+                        times[int(line[4:])] = time.time()
+
+        for first in range(0, runs, 6):
+            await asyncio.gather(*map(follow, range(first, first + 6)))
+    return found
 
 
 def _keep_log(file: Path) -> None:

@@ -12,7 +12,6 @@ from .cluster import Cluster, cluster
 from .harness import Client, client_of
 from .orders import Order
 
-_STEPS = 4  # replies of the model in a run: three calls, and an answer
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -22,38 +21,39 @@ class Load:
 
     workers: int
     runs: int
+    steps: int
     per_second: float
     cpu: dict[str, float]
 
     @property
     def per_step(self) -> float:
-        """Seconds of the workers' CPU per step of a run."""
-        return self.cpu["workers"] / _STEPS
+        """Seconds of the servers' and workers' CPU per step of a run."""
+        return (self.cpu["server"] + self.cpu["workers"]) / self.steps
 
 
-def load(workers: int, runs: int, at_once: int = 24) -> Load:
-    """Have so many workers do so many runs."""
-    with cluster(workers, delay=0) as of:
-        return asyncio.run(_load(of, runs, at_once))
+def load(workers: int, runs: int, *, steps: int = 4, with_temporal: bool = False, at_once: int = 24) -> Load:
+    """Have so many workers do so many runs of so many replies; without a worker, the server does them itself."""
+    with cluster(workers, servers=1, with_temporal=with_temporal, delay=0, drive="no" if workers else "yes") as of:
+        return asyncio.run(_load(of, runs, steps, at_once))
 
 
-async def _load(of: Cluster, runs: int, at_once: int) -> Load:
+async def _load(of: Cluster, runs: int, steps: int, at_once: int) -> Load:
     async with client_of(of.at) as client:
         await of.ready()
-        await _do(client, [str(number) for number in range(20 * len(of.workers))], at_once)
+        await _do(client, [str(number) for number in range(20 * max(1, len(of.workers)))], steps, at_once)
         before, began = _cpu(of), time.monotonic()
-        await _do(client, [f"{number}x" for number in range(runs)], at_once)
+        await _do(client, [f"{number}x" for number in range(runs)], steps, at_once)
         seconds, after = time.monotonic() - began, _cpu(of)
     cpu = {name: (after[name] - before[name]) / runs for name in before}
-    return Load(len(of.workers), runs, runs / seconds, cpu)
+    return Load(len(of.workers), runs, steps, runs / seconds, cpu)
 
 
-async def _do(client: Client, numbers: list[str], at_once: int) -> None:
+async def _do(client: Client, numbers: list[str], steps: int, at_once: int) -> None:
     left = iter(numbers)
 
     async def work() -> None:
         for number in left:
-            order = Order(number, "look, look, look")
+            order = Order(number, ", ".join(["look"] * (steps - 1)))
             body = {"model": order.model, "messages": [{"role": "user", "content": order.question}]}
             said = await client.once("POST", "/chat/completions", body, seconds=120)
             assert said["choices"][0]["message"]["content"] == order.answer
@@ -67,7 +67,7 @@ def _cpu(of: Cluster) -> dict[str, float]:
         "server": _of(of.at.server.process.pid),
         "workers": sum(_of(one.process.pid) for one in of.workers),
         "PostgreSQL": sum(map(_of, of.database.processes())),
-        "Temporal": _of(of.temporal.process.pid),
+        "Temporal": _of(of.temporal.process.pid) if of.temporal else 0.0,
     }
 
 

@@ -21,7 +21,7 @@ from openai import (
     PermissionDeniedError,
 )
 
-from retinue.server.embeddings import is_here
+from retinue.server.models.embeddings import is_here
 
 _URL = os.environ.get("TEST_API_BASE_URL", "")
 _KEY = "the proxy puts the server's own in its place"

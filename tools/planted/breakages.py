@@ -157,16 +157,16 @@ BREAKAGES = (
     ),
     Breakage(
         "a repeated request is carried out twice",
-        "server/middleware/idempotency.py",
+        "server/http/idempotency.py",
         "if number < len(done):",
         "if number + 1 < len(done):",
         ("server/test_idempotency.py",),
     ),
     Breakage(
         "a stream of chunks has no end",
-        "server/chat/views.py",
-        "self.tail = DONE",
-        'self.tail = ""',
+        "server/chat/projection.py",
+        "    tail = DONE",
+        '    tail = ""',
         ("server/test_sdk_wire.py", "server/test_sdk_streams.py", "server/test_sdk_chat.py"),
     ),
     Breakage(
@@ -192,7 +192,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a cancelled run is not in the audit log",
-        "server/run_acts.py",
+        "server/run_session.py",
         '    record(connection, author, run.tenant, "run.cancelled", run.id)\n',
         "",
         ("server/test_audit.py",),
@@ -262,7 +262,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a key sees prompts though no scope of it says so",
-        "server/middleware/scopes.py",
+        "server/http/authentication.py",
         'return scopes is not None and "prompts" in scopes',
         'return scopes is None or "prompts" in scopes',
         ("server/test_run_events.py", "server/test_scopes.py"),

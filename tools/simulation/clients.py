@@ -5,23 +5,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+
+from fastapi import Request
 
 from retinue.errors import StoreConflict, StoreUnavailable
 from retinue.runs import Followed
 from retinue.server.assistants import runs as routes
 from retinue.server.assistants.run_creation import start_run
-from retinue.server.assistants.schemas import RunCreate, SubmitToolOutputs
+from retinue.server.assistants.schemas import RunCreate
 from retinue.server.context import Context
-from retinue.server.middleware.idempotency import Repeat
+from retinue.server.http.api_errors import ApiError
+from retinue.server.http.common_schemas import SubmitToolOutputs
+from retinue.server.http.idempotency import Repeat
+from retinue.server.http.objects import call_id
 from retinue.server.run_session import RunSession
-from retinue.server.wire.api_errors import ApiError
-from retinue.server.wire.objects import call_id
 from retinue.store.event_log import Entry
+from retinue.store.run_queries import find_run
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run
 
 from .orders import Ledger
 from .server import Gone, Handler, SimulatedServer
@@ -272,7 +275,7 @@ async def _keyed(handler: Handler, key: str, context: Context) -> Any:
     if key:
         repeat = Repeat(key, "/runs", b"", "")
         repeat.add(key.encode())
-        context = Context(context.server, context.scope, repeat)
+        context = replace(context, repeat=repeat)
     return await handler(context)
 
 
@@ -283,7 +286,7 @@ async def _found(run_id: str, context: Context) -> RunRow:
 
 
 async def _submitted(thread: str, run_id: str, body: SubmitToolOutputs, context: Context) -> Any:
-    return await routes.submit_tool_outputs(thread, run_id, body, context)
+    return await routes.submit_tool_outputs(thread, run_id, body, context, Request({"type": "http"}))
 
 
 async def _cancelled(thread: str, run_id: str, context: Context) -> Any:

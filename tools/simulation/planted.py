@@ -16,8 +16,8 @@ from retinue.errors import StoreUnavailable
 from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, follow, leases
 from retinue.runs.drive_context import DriveContext
 from retinue.runs.log_writer import LogWriter
-from retinue.server.middleware.idempotency import Repeat
-from retinue.store import due, event_log, processes, run_store
+from retinue.server.http.idempotency import Repeat
+from retinue.store import due, event_log, processes, run_queries
 from retinue.store.prepared_statements import Prepared
 from retinue.store.run_row import BY_MEMBERS, RunRow
 from retinue.store.tables import events, runs
@@ -28,12 +28,12 @@ Patch = tuple[Any, str, Any]
 
 
 def _no_epoch_check() -> list[Patch]:
-    run_store._updating.cache_clear()
+    run_queries._updating.cache_clear()
     names = event_log._COLUMNS
     values = (bindparam(name, type_=events.c[name].type) for name in names[1:])
     append = insert(events).from_select(names, select(runs.c.id, *values).where(runs.c.id == bindparam("run")))
-    guard = {bound: read for bound, read in run_store._GUARD.items() if read != "epoch"}
-    return [(event_log, "_APPEND", Prepared(append)), (run_store, "_GUARD", guard)]
+    guard = {bound: read for bound, read in run_queries._GUARD.items() if read != "epoch"}
+    return [(event_log, "_APPEND", Prepared(append)), (run_queries, "_GUARD", guard)]
 
 
 def _signal_dropped() -> list[Patch]:
@@ -220,4 +220,4 @@ def patched(patches: list[Patch]) -> Iterator[None]:
     finally:
         for where, what, value in before:
             setattr(where, what, value)
-        run_store._updating.cache_clear()
+        run_queries._updating.cache_clear()

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from random import Random
 
+from retinue.server.agents.deployment import Deployment
 from retinue.server.context import Options
-from retinue.server.deployment import Deployment
 
 from .clients import Clients, Order
 from .invariants import Watch, check_end

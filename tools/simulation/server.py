@@ -15,10 +15,11 @@ from retinue._internal.concurrency import supervise
 from retinue.core.values import Message
 from retinue.errors import StoreUnavailable, UsageError
 from retinue.runs import DueRuns, Followed, RunInput, Runs
-from retinue.server.agent_versions import agent_at
+from retinue.server.agents.agent_versions import agent_at
+from retinue.server.agents.deployment import Deployment
 from retinue.server.background import admit_run
 from retinue.server.context import Context, Options, Server
-from retinue.server.deployment import Deployment
+from retinue.server.http.limits import Admission
 from retinue.server.maintenance import run_maintenance
 from retinue.store.run_row import RunRow
 from retinue.store.tenant_view import TenantView
@@ -106,7 +107,7 @@ class SimulatedServer:
         self.machine.begin(self._handle(handler, answer, loses))
 
     async def _handle(self, handler: Handler, answer: asyncio.Future[Any], loses: bool) -> None:
-        context = Context(self.server, TenantView("t"))
+        context = Context(self.server, TenantView("t"), Admission(self.server.limits, self.server.runs.room, ""))
         result: Any = None
         error: Exception | None = None
         try:

@@ -9,38 +9,29 @@
 {{- fail (printf "agents.main: %q is not among agents.files, which has %s" .main (keys .files | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- end -}}
-{{- with .Values.database -}}
-{{- if not .host -}}
-{{- fail "database.host: give the host name of PostgreSQL" -}}
+{{- $url := .Values.database.url -}}
+{{- if not $url -}}
+{{- fail "database.url: say where PostgreSQL is: postgresql://USER@HOST:PORT/NAME?sslmode=require" -}}
+{{- else if or (regexMatch "^[a-z]+://[^/@]*:[^/]*@" $url) (regexMatch "[?&]password=" $url) -}}
+{{- fail "database.url: leave the password out, which pods would show: make a Secret of it, and name that in database.secret" -}}
+{{- else if not (regexMatch "[?&]sslmode=" $url) -}}
+{{- fail "database.url: say how TLS is used: ?sslmode=require, verify-full or disable" -}}
+{{- else if and (regexMatch "[?&]sslmode=verify-" $url) (not (regexMatch "[?&]sslrootcert=" $url)) -}}
+{{- fail "database.url: sslmode=verify-… needs certificates to trust: &sslrootcert=/etc/retinue/secrets/NAME/ca.crt of a Secret NAME in environment.files" -}}
 {{- end -}}
-{{- if and (hasPrefix "verify-" .sslMode) (not .ca.existingSecret) -}}
-{{- fail (printf "database.ca.existingSecret: sslMode %s needs a Secret with the certificates to trust" .sslMode) -}}
-{{- end -}}
-{{- end -}}
-{{- range $place, $secret := dict "apiKeys" .Values.apiKeys "database.password" .Values.database.password "temporal.apiKey" .Values.temporal.apiKey -}}
-{{- if and $secret.value $secret.existingSecret -}}
-{{- fail (printf "%s: give either value or existingSecret" $place) -}}
-{{- end -}}
-{{- end -}}
-{{- with .Values.temporal -}}
-{{- if and (or .apiKey.value .apiKey.existingSecret) (not .tls.enabled) -}}
-{{- fail "temporal.tls.enabled: a key of Temporal is only sent by TLS: set it to true" -}}
+{{- range concat .Values.args .Values.server.args .Values.worker.args -}}
+{{- if regexMatch "^--(db|dispatch|temporal|run-ttl|grace|host|port|metrics-host|metrics-port)(=|$)" . -}}
+{{- fail (printf "args: %s is said by the chart; the values database, temporal and runs change it" .) -}}
 {{- end -}}
 {{- end -}}
-{{- with .Values.worker.autoscaling -}}
-{{- if and .enabled (eq .source "keda") (not .prometheus) -}}
-{{- fail "worker.autoscaling.prometheus: give the address of Prometheus, which KEDA asks" -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.metrics.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.scrapers) -}}
+{{- if and .Values.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.scrapers) -}}
 {{- fail "networkPolicy.scrapers: say where Prometheus is, which may otherwise not reach the metrics" -}}
 {{- end -}}
-{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
-{{- fail "ingress.hosts: give the names under which the servers answer" -}}
+{{- range $component := list "server" "worker" -}}
+{{- with (get $.Values $component).autoscaling -}}
+{{- if gt (.minReplicas | int) (.maxReplicas | int) -}}
+{{- fail (printf "%s.autoscaling: minReplicas %d is more than maxReplicas %d" $component (.minReplicas | int) (.maxReplicas | int)) -}}
 {{- end -}}
-{{- range $place, $scaled := dict "server.autoscaling" .Values.server.autoscaling "worker.autoscaling" .Values.worker.autoscaling -}}
-{{- if gt ($scaled.minReplicas | int) ($scaled.maxReplicas | int) -}}
-{{- fail (printf "%s: minReplicas %d is more than maxReplicas %d" $place ($scaled.minReplicas | int) ($scaled.maxReplicas | int)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

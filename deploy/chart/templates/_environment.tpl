@@ -1,28 +1,19 @@
-{{- /* A variable from a Secret: one of yours, or the chart's. */ -}}
-{{- define "retinue.secretVariable" -}}
-{{- if or .secret.value .secret.existingSecret }}
-- name: {{ .name }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ .secret.existingSecret | default .ours }}
-      key: {{ ternary .secret.key .name (ne .secret.existingSecret "") }}
-{{- end }}
-{{- end -}}
-
-{{- define "retinue.databaseEnvironment" -}}
-{{- include "retinue.secretVariable" (dict "name" "PGPASSWORD" "secret" .root.Values.database.password "ours" .ours) }}
-{{- end -}}
-
 {{- define "retinue.environment" -}}
-{{- $ours := include "retinue.fullname" .root -}}
 - name: HOME
   value: /var/lib/retinue
-{{- include "retinue.databaseEnvironment" (dict "root" .root "ours" $ours) }}
-{{- if eq .component "server" }}
-{{- include "retinue.secretVariable" (dict "name" "RETINUE_API_KEYS" "secret" .root.Values.apiKeys "ours" $ours) }}
+{{- with .root.Values.database }}
+{{- if .secret }}
+- name: PGPASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ .secret | quote }}, key: {{ .key | quote }}}
 {{- end }}
-{{- if .root.Values.temporal.address }}
-{{- include "retinue.temporalEnvironment" (dict "root" .root "ours" $ours) }}
+{{- end }}
+{{- with .root.Values.apiKeys }}
+{{- if and .secret (eq $.component "server") }}
+- name: RETINUE_API_KEYS
+  valueFrom:
+    secretKeyRef: {name: {{ .secret | quote }}, key: {{ .key | quote }}}
+{{- end }}
 {{- end }}
 {{- range $name, $value := .root.Values.environment.variables }}
 - name: {{ $name }}
@@ -30,40 +21,29 @@
 {{- end }}
 {{- end -}}
 
-{{- define "retinue.temporalEnvironment" -}}
-{{- $ours := .ours -}}
-{{- with .root.Values.temporal }}
-- name: TEMPORAL_NAMESPACE
-  value: {{ .namespace | quote }}
-- name: TEMPORAL_TLS
-  value: {{ .tls.enabled | quote }}
-{{- include "retinue.secretVariable" (dict "name" "TEMPORAL_API_KEY" "secret" .apiKey "ours" $ours) }}
-{{- if .tls.enabled }}
-{{- with .tls.serverName }}
-- name: TEMPORAL_TLS_SERVER_NAME
-  value: {{ . | quote }}
-{{- end }}
-{{- if .tls.ca.existingSecret }}
-- name: TEMPORAL_TLS_SERVER_CA_CERT_PATH
-  value: /etc/retinue/temporal-ca/{{ .tls.ca.key }}
-{{- end }}
-{{- if .tls.client.existingSecret }}
-- name: TEMPORAL_TLS_CLIENT_CERT_PATH
-  value: /etc/retinue/temporal-client/tls.crt
-- name: TEMPORAL_TLS_CLIENT_KEY_PATH
-  value: /etc/retinue/temporal-client/tls.key
-{{- end }}
-{{- end }}
+{{- /* Scratch folders, as the root of files is read-only, and Secrets as files. */ -}}
+{{- define "retinue.volumes" -}}
+- name: home
+  emptyDir:
+    sizeLimit: {{ .Values.pods.scratchSize }}
+- name: tmp
+  emptyDir:
+    sizeLimit: {{ .Values.pods.scratchSize }}
+{{- range $at, $name := .Values.environment.files }}
+- name: secret-{{ $at }}
+  secret:
+    secretName: {{ $name | quote }}
 {{- end }}
 {{- end -}}
 
-{{- define "retinue.environmentFrom" -}}
-{{- if .Values.environment.secrets }}
-- secretRef:
-    name: {{ include "retinue.fullname" . }}-environment
-{{- end }}
-{{- range .Values.environment.existingSecrets }}
-- secretRef:
-    name: {{ . | quote }}
+{{- define "retinue.mounts" -}}
+- name: home
+  mountPath: /var/lib/retinue
+- name: tmp
+  mountPath: /tmp
+{{- range $at, $name := .Values.environment.files }}
+- name: secret-{{ $at }}
+  mountPath: /etc/retinue/secrets/{{ $name }}
+  readOnly: true
 {{- end }}
 {{- end -}}

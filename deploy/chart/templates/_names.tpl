@@ -1,15 +1,10 @@
-{{- define "retinue.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" -}}
-{{- end -}}
-
 {{- define "retinue.fullname" -}}
-{{- $name := include "retinue.name" . -}}
-{{- $both := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- $both := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
 {{- .Values.fullnameOverride | default $both | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "retinue.selector" -}}
-app.kubernetes.io/name: {{ include "retinue.name" .root }}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
@@ -21,10 +16,6 @@ app.kubernetes.io/component: {{ . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
-{{- end -}}
-
-{{- define "retinue.serviceAccount" -}}
-{{- .Values.serviceAccount.name | default (ternary (include "retinue.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
 {{- define "retinue.image" -}}

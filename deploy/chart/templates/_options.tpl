@@ -1,42 +1,29 @@
-{{- define "retinue.databaseUrl" -}}
-{{- with .Values.database -}}
-postgresql://{{ .user | urlquery }}@{{ .host }}:{{ .port | int }}/{{ .name | urlquery }}?sslmode={{ .sslMode }}
-{{- if .ca.existingSecret }}&sslrootcert=/etc/retinue/database/{{ .ca.key }}{{ end }}
-{{- end -}}
-{{- end -}}
-
-{{- /* The options that servers and workers have in common, one a line. */ -}}
+{{- /* The options of `.component`, which is `server` or `worker`, one a line. */ -}}
 {{- define "retinue.options" -}}
-{{- $root := .root -}}
+{{- $values := .root.Values -}}
+{{- $process := get $values .component -}}
+{{- if eq .component "server" -}}
+- --host=0.0.0.0
+- --port=8000
+{{- range include "retinue.hosts" .root | fromJsonArray }}
+- {{ printf "--allow-host=%s" . | quote }}
+{{- end }}
+- --connections=10000
+{{- if $values.temporal.address }}
+- --dispatch=temporal
+{{- end }}
+{{- end }}
 - --db
-- {{ include "retinue.databaseUrl" $root | quote }}
-{{- with $root.Values.temporal.address }}
-- --temporal
-- {{ . | quote }}
+- {{ $values.database.url | quote }}
+{{- with $values.temporal.address }}
+- {{ printf "--temporal=%s" . | quote }}
 {{- end }}
-{{- with $root.Values.runs }}
-- --run-ttl={{ .ttl | int }}
-- --human-ttl={{ .humanTtl | int }}
-- --retention={{ .retention | int }}
-- --chat-retention={{ .chatRetention | int }}
-{{- if .tenantRuns }}
-- --tenant-runs={{ .tenantRuns | int }}
-{{- end }}
-{{- range $name, $most := .agentRuns }}
-- {{ printf "--agent-runs=%s=%d" $name ($most | int) | quote }}
-{{- end }}
-{{- range $name, $most := .modelRuns }}
-- {{ printf "--model-runs=%s=%d" $name ($most | int) | quote }}
-{{- end }}
-- --hosted-tools={{ .hostedTools | join "," }}
-- --grace={{ .grace | int }}
-{{- end }}
-- --runs-at-once={{ .process.runsAtOnce | int }}
-- --log-level={{ $root.Values.logging.level }}
-- --log-format={{ $root.Values.logging.format }}
+- --run-ttl={{ $values.runs.ttl | int }}
+- --grace={{ $values.runs.grace | int }}
+- --hosted-tools=
 - --metrics-host=0.0.0.0
-- --metrics-port={{ $root.Values.metrics.port | int }}
-{{- range .process.args }}
+- --metrics-port=9090
+{{- range concat $values.args $process.args }}
 - {{ . | quote }}
 {{- end }}
 {{- end -}}
@@ -46,6 +33,5 @@ postgresql://{{ .user | urlquery }}@{{ .host }}:{{ .port | int }}/{{ .name | url
 {{- $name := include "retinue.fullname" . -}}
 {{- $within := printf "%s.%s" $name .Release.Namespace -}}
 {{- $service := list $name $within (printf "%s.svc" $within) (printf "%s.svc.cluster.local" $within) -}}
-{{- $ingress := ternary .Values.ingress.hosts list .Values.ingress.enabled -}}
-{{- concat $service $ingress .Values.server.allowHosts | uniq | toJson -}}
+{{- concat $service .Values.ingress.hosts | uniq | toJson -}}
 {{- end -}}

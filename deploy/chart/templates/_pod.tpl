@@ -1,101 +1,32 @@
-{{- define "retinue.podSecurity" -}}
-runAsNonRoot: true
-{{- with .Values.runAsUser }}
-runAsUser: {{ . | int }}
-runAsGroup: {{ . | int }}
-fsGroup: {{ . | int }}
-{{- end }}
-seccompProfile:
-  type: RuntimeDefault
-{{- end -}}
-
-{{- define "retinue.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
-{{- end -}}
-
-{{- define "retinue.pullSecrets" -}}
+{{- /* How each pod begins: also that of the migration, before whose end there is no ServiceAccount. */ -}}
+{{- define "retinue.podSpec" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
   - name: {{ . | quote }}
 {{- end }}
 {{- end }}
+securityContext:
+  runAsNonRoot: true
+  {{- with .Values.pods.runAsUser }}
+  runAsUser: {{ . | int }}
+  runAsGroup: {{ . | int }}
+  fsGroup: {{ . | int }}
+  {{- end }}
+  seccompProfile:
+    type: RuntimeDefault
 {{- end -}}
 
-{{- define "retinue.databaseVolume" -}}
-{{- with .Values.database.ca.existingSecret }}
-- name: database
-  secret:
-    secretName: {{ . | quote }}
-{{- end }}
-{{- end -}}
-
-{{- define "retinue.databaseMount" -}}
-{{- if .Values.database.ca.existingSecret }}
-- name: database
-  mountPath: /etc/retinue/database
-  readOnly: true
-{{- end }}
-{{- end -}}
-
-{{- /* Scratch folders; the root of files is read-only. */ -}}
-{{- define "retinue.scratchVolumes" -}}
-- name: home
-  emptyDir:
-    sizeLimit: {{ .Values.scratchSize }}
-- name: tmp
-  emptyDir:
-    sizeLimit: {{ .Values.scratchSize }}
-{{- end -}}
-
-{{- define "retinue.scratchMounts" -}}
-- name: home
-  mountPath: /var/lib/retinue
-- name: tmp
-  mountPath: /tmp
-{{- end -}}
-
-{{- define "retinue.volumes" -}}
-{{ include "retinue.scratchVolumes" . }}
-- name: agents
-  configMap:
-    name: {{ .Values.agents.existingConfigMap | default (printf "%s-agents" (include "retinue.fullname" .)) }}
-{{- include "retinue.databaseVolume" . }}
-{{- if and .Values.temporal.address .Values.temporal.tls.enabled }}
-{{- with .Values.temporal.tls.ca.existingSecret }}
-- name: temporal-ca
-  secret:
-    secretName: {{ . | quote }}
-{{- end }}
-{{- with .Values.temporal.tls.client.existingSecret }}
-- name: temporal-client
-  secret:
-    secretName: {{ . | quote }}
-{{- end }}
-{{- end }}
-{{- end -}}
-
-{{- define "retinue.mounts" -}}
-{{ include "retinue.scratchMounts" . }}
-- name: agents
-  mountPath: /etc/retinue/agents
-  readOnly: true
-{{- include "retinue.databaseMount" . }}
-{{- if and .Values.temporal.address .Values.temporal.tls.enabled }}
-{{- if .Values.temporal.tls.ca.existingSecret }}
-- name: temporal-ca
-  mountPath: /etc/retinue/temporal-ca
-  readOnly: true
-{{- end }}
-{{- if .Values.temporal.tls.client.existingSecret }}
-- name: temporal-client
-  mountPath: /etc/retinue/temporal-client
-  readOnly: true
-{{- end }}
-{{- end }}
+{{- define "retinue.container" -}}
+image: {{ include "retinue.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
 {{- end -}}
 
 {{- /* The port `.port` tells health and readiness. Starting may wait for a database that is being migrated. */ -}}
@@ -117,37 +48,20 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
-{{- define "retinue.metadata" -}}
-metadata:
-  annotations:
-    checksum/agents: {{ toJson .root.Values.agents | sha256sum }}
-    {{- if include "retinue.hasSecrets" .root }}
-    # not a sum of the secrets, with which whoever sees a pod could try passwords
-    retinue/secrets-of-revision: {{ .root.Release.Revision | quote }}
-    {{- end }}
-    {{- with .process.annotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-  labels:
-    {{- include "retinue.labels" . | nindent 4 }}
-    {{- with .process.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-{{- end -}}
-
 {{- define "retinue.placement" -}}
-{{- with .process.nodeSelector }}
+{{- with .root.Values.pods }}
+{{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .process.tolerations }}
+{{- with .tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .process.priorityClassName }}
+{{- with .priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-{{- if .process.topologySpread }}
+{{- end }}
 topologySpreadConstraints:
 {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - maxSkew: 1
@@ -156,6 +70,5 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "retinue.selector" $ | nindent 8 }}
-{{- end }}
 {{- end }}
 {{- end -}}

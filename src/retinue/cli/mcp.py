@@ -18,7 +18,7 @@ from ..config.specs import FileSpec
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
-from ..server.listening_socket import listen, url_of
+from ..server.http.connections import listen, url_of
 
 
 @click.command("mcp")

@@ -97,7 +97,7 @@ def _of_export(text: str, path: Path) -> list[RecordedRun]:
 def runs_of_database(db: str, run_id: str) -> list[RecordedRun]:
     """Return a run of a database, and those of its members. Raises `UsageError` if there is none."""
     with server_database(db) as connection:
-        from ..store.run_store import find_run
+        from ..store.run_queries import find_run
 
         run = find_run(connection, run_id)
         if run is None:
@@ -107,7 +107,7 @@ def runs_of_database(db: str, run_id: str) -> list[RecordedRun]:
 
 def _with_members(connection: Connection, run: RunRow, path: str = "") -> list[RecordedRun]:
     from ..store.event_log import read_events
-    from ..store.run_lists import member_runs
+    from ..store.run_queries import member_runs
 
     log = [NumberedEvent(entry.seq, entry.event) for entry in read_events(connection, run.id)]
     origin = (run.request.get("imported_from") or run.request).get("forked_from") or {"step": -1}
@@ -120,7 +120,7 @@ def _with_members(connection: Connection, run: RunRow, path: str = "") -> list[R
 def _adapted(agent: Agent, run: RunRow) -> Agent:
     """Return the agent as the run's request wanted it. Raises `UsageError` for tools that only a server has."""
     from ..server.agent_resolver import within_budget
-    from ..server.overrides import override_agent
+    from ..server.agents.overrides import override_agent
 
     request: Any = run.request
     if hosted := [one["type"] for one in request.get("tools") or () if one.get("type") in _HOSTED]:

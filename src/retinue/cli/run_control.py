@@ -62,8 +62,7 @@ _CANCELLED = {
 def _selected(db: str, filters: Mapping[str, Any], *, asks: bool) -> Sequence[str]:
     """Return the runs that filters select, if the user confirms it."""
     with server_database(db) as connection:
-        from ..store.run_lists import newest_runs
-        from ..store.run_queries import RunFilter
+        from ..store.run_queries import RunFilter, newest_runs
 
         wanted = RunFilter(agent=filters.get("agent"), statuses=filters.get("statuses", _ACTIVE))
         found = newest_runs(connection, wanted, filters.get("tenant"), _MOST)
@@ -89,9 +88,9 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     """Cancel a run, in a transaction of its own, so that the server's are not held up. With `forgiving`, one that has
     ended meanwhile is no problem."""
     with server_database(db) as connection:
-        from ..server.run_acts import cancel_for
+        from ..server.run_session import cancel_for
         from ..store.audit_author import system_user
-        from ..store.run_store import find_run
+        from ..store.run_queries import find_run
 
         run = find_run(connection, run_id, lock=True)
         if run is None:
@@ -234,10 +233,10 @@ def _answers(given: Mapping[str, Any]) -> dict[str, _Answer]:
 def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
     from ..runs.status import pending_calls
-    from ..server.overrides import inner_name
-    from ..server.run_answers import answer_run
-    from ..server.wire.api_errors import ApiError
-    from ..server.wire.objects import call_id
+    from ..server.agents.overrides import inner_name
+    from ..server.http.api_errors import ApiError
+    from ..server.http.objects import call_id
+    from ..server.runs.answers import answer_run
     from ..store.audit_author import system_user
 
     waiting = pending_calls(run)

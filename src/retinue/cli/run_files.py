@@ -46,7 +46,7 @@ def export(run_id: str, db: str) -> int:
         from ..runs.run_export import export_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record
-        from ..store.run_store import find_run
+        from ..store.run_queries import find_run
 
         run = find_run(connection, run_id)
         if run is None:

@@ -51,7 +51,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
         from ..runs.run_fork import ForkEdits, fork_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record
-        from ..store.run_store import find_run
+        from ..store.run_queries import find_run
 
         point = ForkPoint(given["step"], _observations(given["observations"]), given["instructions"])
         edits = ForkEdits(point, given["model"], without_tools=given["without"])
@@ -100,7 +100,7 @@ def replay(run: str, file: Path, db: str, **given: Any) -> int:
     is asked, and no tool is called. The exit status is 0 if everything is asked, decided and answered as before, and 1
     if not.
     """
-    from ..server.deployment import Deployment
+    from ..server.agents.deployment import Deployment
 
     agents = Deployment.load(file).agents
     recorded = run_of_file(Path(run)) if Path(run).is_file() else runs_of_database(db, run)
@@ -116,7 +116,7 @@ def replay(run: str, file: Path, db: str, **given: Any) -> int:
 
 def _agent(agents: Mapping[str, Agent], run: RecordedRun, name: str | None) -> Agent:
     try:
-        from ..server.agent_versions import agent_at
+        from ..server.agents.agent_versions import agent_at
     except ModuleNotFoundError as error:
         raise UsageError("replaying a run needs the extra 'server': pip install 'retinue[server]'") from error
     path = run.agent if name is None else "/".join([name, *run.agent.split("/")[1:]])

@@ -32,7 +32,7 @@ from .option_types import PER_MINUTE
 from .server_database import database_url
 
 if TYPE_CHECKING:
-    from ..server.deployment import Deployment
+    from ..server.agents.deployment import Deployment
 
 
 @click.command("serve")
@@ -88,7 +88,7 @@ def command(file: Path | None, **given: Any) -> int:
 
 def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     try:
-        from ..server.middleware.usage_limits import NAMES, Bounds
+        from ..limits.rate import NAMES, Bounds
         from ..server.process import Serving, serve
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
@@ -157,7 +157,7 @@ def _made(key: str) -> None:
 
 
 def _deployment(file: Path | None) -> Deployment:
-    from ..server.deployment import Deployment
+    from ..server.agents.deployment import Deployment
 
     if file is not None:
         return Deployment.load(file)

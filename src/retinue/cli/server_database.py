@@ -57,7 +57,7 @@ def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
 
 def found_run(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
     """Return the run with this id. Raises `UsageError` if there is none."""
-    from ..store.run_store import find_run
+    from ..store.run_queries import find_run
 
     run = find_run(connection, run_id, lock=lock)
     if run is None:

@@ -48,8 +48,7 @@ command.add_command(continue_)
 def list_(db: str, as_json: bool, **given: object) -> int:
     """List the runs, newest first, without those of teams' members."""
     with server_database(db) as connection:
-        from ..store.run_lists import newest_runs
-        from ..store.run_queries import RunFilter
+        from ..store.run_queries import RunFilter, newest_runs
 
         wanted = RunFilter(agent=given["agent"], statuses=given["statuses"], forked_from=given["forks_of"])  # type: ignore[arg-type]
         found = newest_runs(connection, wanted, given["tenant"], given["limit"])  # type: ignore[arg-type]
@@ -73,8 +72,7 @@ def show(run_id: str, db: str, as_json: bool) -> int:
     with server_database(db) as connection:
         from ..core.run_result import fold_result
         from ..store.event_log import read_events
-        from ..store.run_lists import member_runs, newest_runs
-        from ..store.run_queries import RunFilter
+        from ..store.run_queries import RunFilter, member_runs, newest_runs
 
         run = found_run(connection, run_id)
         log = [entry.event for entry in read_events(connection, run.id)]

@@ -18,7 +18,7 @@ from .driving_options import MISSING, leave_out_prompt_states
 from .server_database import DB_OPTION, database_url
 
 if TYPE_CHECKING:
-    from ..server.deployment import Deployment
+    from ..server.agents.deployment import Deployment
 
 _HOST = "127.0.0.1"
 _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
@@ -82,6 +82,6 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
 
 
 def _deployment(file: Path | None) -> Deployment:
-    from ..server.deployment import Deployment
+    from ..server.agents.deployment import Deployment
 
     return Deployment.load(file) if file is not None else Deployment({})

@@ -15,7 +15,7 @@ from ..errors import UsageError
 from .server_database import DB_OPTION, read_database, server_database
 
 if TYPE_CHECKING:
-    from ..store.quota_usage import Standing
+    from ..limits.quotas import Standing
     from ..store.usage_recount import BytesDifference, UseDifference
 
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -46,10 +46,10 @@ def set_(tenant: str | None, is_default: bool, db: str, bytes_: str | None, **gi
     """
     name = _name(tenant, is_default=is_default)
     with server_database(db, new=True) as connection:
+        from ..limits.amounts import parse_limits, shown_limit
+        from ..limits.quotas import KINDS, set_limits
         from ..store.audit_author import system_user
         from ..store.audit_log import record
-        from ..store.quota_amounts import parse_limits, shown_limit
-        from ..store.quotas import KINDS, set_limits
 
         texts = {**given, "bytes": () if bytes_ is None else (bytes_,)}
         limits = [limit for what in KINDS for limit in parse_limits(what, texts[what])]
@@ -70,9 +70,8 @@ def set_(tenant: str | None, is_default: bool, db: str, bytes_: str | None, **gi
 def list_(db: str, as_json: bool) -> int:
     """List the quotas, and what is used of each."""
     with server_database(db) as connection:
+        from ..limits.quotas import DEFAULT, all_limits, standings_of
         from ..store.clock import CLOCK
-        from ..store.quota_usage import standings_of
-        from ..store.quotas import DEFAULT, all_limits
 
         found = [
             (name, standings_of(connection, name, limits, CLOCK.now()))
@@ -97,9 +96,8 @@ def list_(db: str, as_json: bool) -> int:
 def show(tenant: str, db: str, as_json: bool) -> int:
     """Show what TENANT has used of its quota, or of the default one."""
     with server_database(db) as connection:
+        from ..limits.quotas import Limit, limits_of, standings_of
         from ..store.clock import CLOCK
-        from ..store.quota_usage import standings_of
-        from ..store.quotas import Limit, limits_of
 
         limits = limits_of(connection, tenant)
         free: list[Limit] = [Limit("runs", "month", None), Limit("tokens", "month", None), Limit("cost", "month", None)]
@@ -122,9 +120,9 @@ def remove(tenant: str | None, is_default: bool, db: str) -> int:
     """Remove the quota of TENANT, which has the default one from then on."""
     name = _name(tenant, is_default=is_default)
     with server_database(db) as connection:
+        from ..limits.quotas import remove_limits
         from ..store.audit_author import system_user
         from ..store.audit_log import record
-        from ..store.quotas import remove_limits
 
         if not remove_limits(connection, name):
             raise UsageError(f"{_who(name)} has no quota of its own; retinue quotas list shows those that there are")
@@ -194,8 +192,8 @@ def _shown(tenant: str, standings: Sequence[Standing]) -> dict[str, Any]:
 
 def _lines(standings: Sequence[Standing], *, used: bool = True) -> Iterator[str]:
     """Yield a line for each limit: what is used of it, as a bar and in words."""
-    from ..store.quota_amounts import shown_amount, shown_limit
-    from ..store.quota_usage import moment
+    from ..limits.amounts import shown_amount, shown_limit
+    from ..limits.quotas import format_time
 
     for one in standings:
         what, most = one.limit.what, one.limit.most
@@ -211,7 +209,7 @@ def _lines(standings: Sequence[Standing], *, used: bool = True) -> Iterator[str]
                 else f"{shown_amount(what, one.used):>14}"
             )
         )
-        until = f"  until {moment(one.resets_at)}" if one.resets_at is not None and most is not None else ""
+        until = f"  until {format_time(one.resets_at)}" if one.resets_at is not None and most is not None else ""
         yield f"  {what:<7}{_bar(one)}{said}{until}".rstrip()
 
 
@@ -225,7 +223,7 @@ def _bar(one: Standing) -> str:
 
 
 def _differences(use: Sequence[UseDifference], stored: Sequence[BytesDifference], done: str) -> Iterator[str]:
-    from ..store.quota_amounts import shown_amount
+    from ..limits.amounts import shown_amount
 
     for one in use:
         when = date(1970, 1, 1) + timedelta(days=one.day)

@@ -43,7 +43,7 @@ def command(file: Path, options: tuple[str, ...], port: int, workers: int, data:
     """
     try:
         from ..cluster.local_cluster import LocalCluster, Plan
-        from ..server.deployment import Deployment
+        from ..server.agents.deployment import Deployment
     except ModuleNotFoundError as error:
         raise UsageError("retinue up needs the extra 'up': pip install 'retinue[up]'") from error
     Deployment.load(file)  # so that its problems are told here, and not in a log

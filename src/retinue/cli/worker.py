@@ -35,8 +35,8 @@ def command(file: Path, **given: Any) -> int:
     --dispatch temporal), Temporal tells workers of runs, too.
     """
     try:
-        from ..server.deployment import Deployment
-        from ..server.middleware.usage_limits import Bounds
+        from ..limits.rate import Bounds
+        from ..server.agents.deployment import Deployment
         from ..server.process import Serving
         from ..server.run_worker import work
     except ModuleNotFoundError as error:

@@ -25,8 +25,8 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
 from ..errors import UsageError
 from ..runs import Runs
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .drive_workflow import DRIVE, LOOK, RunWorkflow
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,8 @@ from ..core.values import StopReason
 from ..errors import DataError
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
 from ..store.restored_copy import unfinished_ids
-from ..store.run_queries import active_members
+from ..store.run_queries import active_members, discard_values, find_run
 from ..store.run_row import BY_MEMBERS, RunError, RunRow, RunValues
-from ..store.run_store import discard_values, find_run
 from .status import final_values, take_step
 from .thread_messages import messages_of
 

@@ -17,6 +17,7 @@ from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
+from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import REGARDLESS, RunRow, RunValues
@@ -27,7 +28,6 @@ from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Found
-from .quota_stop import QuotaStop
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
 from .submissions import suspend_run

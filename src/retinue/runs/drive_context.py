@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
+from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
-from ..store.quota_usage import QuotaWatch
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .caller_logs import CallerLogs

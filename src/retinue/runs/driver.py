@@ -20,8 +20,8 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.due import Due, Reason
 from ..store.event_log import Entry, Fenced
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .cancellation import discard_run
 from .drive import Drive, DriveEnd
 from .drive_context import DriveContext

@@ -34,8 +34,8 @@ from ..store.processes import (
     leave,
     show_life,
 )
+from ..store.run_queries import find_run
 from ..store.run_row import UNREADABLE, RunRow
-from ..store.run_store import find_run
 from .cancellation import cancel_run, discard_run, fail_run
 from .driver import Runs
 from .leases import SUSPECT, is_suspect, standing

@@ -23,9 +23,8 @@ from ..errors import StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, read_page
 from ..store.notifications import listening, notify
-from ..store.run_queries import RunMark, marks_of
+from ..store.run_queries import RunMark, find_run, marks_of
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 
 logger = logging.getLogger(__name__)
 Followed: TypeAlias = Entry | RunRow

@@ -13,8 +13,8 @@ from ..store.clock import CLOCK
 from ..store.due import DRIVEN, Driven, driven_runs, lock_free
 from ..store.event_log import last_milestone
 from ..store.processes import is_alive
+from ..store.run_queries import find_run
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
-from ..store.run_store import find_run
 from ..store.snapshots import SnapshotWriter
 from .limits import Limits, Offer
 from .status import step_values, take_step

@@ -11,17 +11,17 @@ from typing import overload
 
 from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Said, Started
 from ..errors import StoreUnavailable
+from ..limits.quotas import QuotaStop
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, append_entries
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .event_size import chars_of
 from .failpoints import failpoint
 from .follow import Subscriptions
 from .parked_runs import ParkedRuns
-from .quota_stop import QuotaStop
 from .run_meter import DriveMeter
 from .run_traces import RunTrace
 

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from ..errors import DataError, StoreUnavailable
 from ..store.database import Database
-from ..store.ended_runs import last_ended_by, run_tree
 from ..store.event_log import read_events
 from ..store.processes import dead_processes
+from ..store.run_queries import last_ended_by, run_tree
 from ..store.run_row import RunRow
 from ..telemetry.activation import Recorder, find_recorder
 from ..telemetry.spans import SpanRecord

@@ -21,9 +21,8 @@ from ..core.values import AgentAction, StopReason
 from ..errors import DataError
 from ..store.clock import CLOCK
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events, read_outcome
-from ..store.run_queries import active_members
+from ..store.run_queries import active_members, find_run, insert_run
 from ..store.run_row import BY_MEMBERS, RunRow, RunValues
-from ..store.run_store import find_run, insert_run
 from .leases import acquired_again
 from .member_paths import member_run_id
 from .status import final_values, take_step

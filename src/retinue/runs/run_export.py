@@ -14,9 +14,8 @@ from ..core.events import Observed, Said, request_usage
 from ..core.serialization import dump, load
 from ..errors import DataError
 from ..store.event_log import Entry, append_entries, read_events
-from ..store.run_lists import member_runs
+from ..store.run_queries import insert_run, member_runs
 from ..store.run_row import RunError, RunRow
-from ..store.run_store import insert_run
 from .run_view import states_in
 
 VERSION = 1

@@ -12,8 +12,8 @@ from ..core import run_result
 from ..core.events import Replied
 from ..core.values import Step, Usage
 from ..store.event_log import Entry, length, read_events, read_page
+from ..store.run_queries import find_own_run
 from ..store.run_row import RunRow
-from ..store.run_store import find_own_run
 from ..store.tenant_view import TenantView
 from .thread_messages import MessageDelta, Speech
 

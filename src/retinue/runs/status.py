@@ -19,8 +19,8 @@ from ..core.values import AgentAction, Decision, StopReason
 from ..errors import StoreConflict
 from ..store.due import DRIVEN
 from ..store.event_log import Entry
+from ..store.run_queries import update_run
 from ..store.run_row import ACTIVE, BY_MEMBERS, ENDED, RunError, RunRow, RunValues, Status
-from ..store.run_store import update_run
 
 StepName: TypeAlias = Literal[
     "admit", "acquire", "park", "leave", "return", "pause", "answer", "decide", "suspend", "resume", "cancel", "expire",

@@ -17,6 +17,7 @@ from ..core.budgets import Budget
 from ..core.tools.delegation import HANDOFF
 from ..core.tools.tool import Tool
 from ..core.values import Message
+from ..limits.shares import TenantShares
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
@@ -27,19 +28,18 @@ from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages
 from ..store.tenant_view import TenantView
-from .agent_versions import AgentVersions
-from .assistants.tool_resources import resources_of
-from .call_circles import ServerId, enter_run
+from .agents.agent_versions import AgentVersions
+from .agents.call_circles import ServerId, enter_run
+from .agents.overrides import HOSTED, override_agent, wanted_schema
+from .content.conversation_history import question_in, truncate_history
+from .content.file_intake import FileLoader, keep_result_files
+from .content.shown_history import with_file_data, with_shown_parts
+from .content.threads import resources_of
+from .content.tool_history import tool_exchanges, with_states
 from .context import Options
-from .conversation_history import question_in, truncate_history
-from .file_intake import FileLoader, keep_result_files
-from .hosted_tools import HOSTED, Hosted
-from .overrides import override_agent, wanted_schema
-from .registered_tools import RunTools
-from .served_memory import ServedMemory
-from .shown_history import with_file_data, with_shown_parts
-from .tenant_shares import TenantShares
-from .tool_history import tool_exchanges, with_states
+from .memories import ServedMemory
+from .tools.hosted import Hosted
+from .tools.registered import RunTools
 
 _ON_THREAD = Prepared(
     select(messages.c.run_id, messages.c.body)

@@ -17,43 +17,34 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.quotas import KINDS
+from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from ..store.quotas import KINDS
-from . import (
-    audio,
-    audit_list,
-    embeddings,
-    health,
-    key_info,
-    memory_list,
-    model_list,
-    pages,
-    quota_list,
-    run_actions,
-    run_events,
-    run_exports,
-    run_forks,
-    run_replays,
-    studio_page,
-    tenant_runs,
-    tool_list,
-)
+from . import account, health, memories
 from .a2a import routes as a2a
-from .assistants import assistants, messages, run_steps, runs, threads
+from .assistants import assistants, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
-from .files import routes as files, vector_store_files, vector_stores
-from .middleware.authentication import Authentication
-from .middleware.idempotency import REPLAYED, Idempotency
-from .middleware.key_throttle import KeyThrottle
-from .middleware.rate_limit import RateLimit
-from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
-from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
-from .studio import evaluations as studio_evals, served_agents as studio_agents
-from .wire.api_errors import ApiError
-from .wire.common_schemas import Refused
-from .wire.validation import first_error
+from .files import routes as files, search, store_files, stores
+from .http.api_errors import ApiError, answer_of, first_error
+from .http.authentication import Authentication
+from .http.common_schemas import Refused
+from .http.idempotency import REPLAYED, Idempotency
+from .http.limits import Limits
+from .http.request_context import PATIENCE, RequestContext, TrustedHost
+from .models import audio, embeddings, list as model_list
+from .responses import routes as responses, websocket
+from .runs import (
+    actions as run_actions,
+    events as run_events,
+    exports as run_exports,
+    forks as run_forks,
+    list as tenant_runs,
+    replays as run_replays,
+)
+from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
+from .tools import list as tool_list
 
 # Routes are matched in order, so the most requested come first. Those of runs precede those of threads, because POST
 # /threads/runs would match as a thread.
@@ -61,11 +52,7 @@ ROUTERS = (
     runs.router,
     chat.router,
     responses.router,
-    compact.router,
-    responses_stored.router,
     threads.router,
-    messages.router,
-    run_steps.router,
     tenant_runs.router,
     run_events.router,
     run_actions.router,
@@ -75,20 +62,19 @@ ROUTERS = (
     conversations.router,
     assistants.router,
     files.router,
-    vector_stores.router,
-    vector_store_files.router,
+    stores.router,
+    store_files.router,
+    search.router,
     chat_stored.router,
     text_completions.router,
     model_list.router,
     embeddings.router,
     audio.router,
-    memory_list.router,
+    memories.router,
     tool_list.router,
     studio_agents.router,
     studio_evals.router,
-    key_info.router,
-    quota_list.router,
-    audit_list.router,
+    account.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
@@ -151,7 +137,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, places=server.runs.room, quotas=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, places=server.runs.room, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

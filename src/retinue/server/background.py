@@ -15,11 +15,11 @@ from .._internal.concurrency import supervise
 from ..errors import UsageError
 from ..runs import DueRuns
 from ..runs.due import DriveMode
-from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
 from .database_watch import watch
+from .http.api_errors import ApiError
 from .maintenance import run_maintenance
-from .wire.api_errors import ApiError
+from .run_session import admit_waiting_run
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

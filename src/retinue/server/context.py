@@ -14,21 +14,20 @@ from sqlalchemy import Connection
 
 from ..core.run_context import STATE_HEADER, TRACE_HEADER, TraceParent
 from ..errors import StoreUnavailable
+from ..limits.rate import KeyLimits
+from ..limits.shares import LARGE, TenantShares
 from ..runs import Runs
 from ..store.audit_author import Author
 from ..store.database import Database
 from ..store.due import TIERS
 from ..store.run_row import RunRow
-from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
-from .call_circles import ServerId, incoming_call
-from .deployment import Deployment
-from .fair_batches import FairBatches
-from .indexer import Indexer
-from .middleware.idempotency import Repeat
-from .middleware.quota_limits import check_texts
-from .middleware.usage_limits import UsageLimits, room
-from .tenant_shares import LARGE, TenantShares
+from ..store.usage_sums import texts_kept
+from .agents.call_circles import ServerId, incoming_call
+from .agents.deployment import Deployment
+from .http.idempotency import Repeat
+from .http.limits import Admission, check_texts, check_tokens
+from .indexing.indexer import Indexer
 
 T = TypeVar("T")
 
@@ -70,9 +69,8 @@ class Server:
     options: Options
     indexing: Indexer
     id: ServerId
-    limits: UsageLimits = field(default_factory=UsageLimits)
+    limits: KeyLimits = field(default_factory=KeyLimits)
     shares: TenantShares = field(default_factory=TenantShares)
-    batches: FairBatches = field(default_factory=FairBatches)
     heard: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def poll_after(self) -> dict[str, str]:
@@ -86,19 +84,21 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
-    called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
-    `own` are responses that its connection may go on from though they are not stored; `size`: bytes of its body.
-    `state` is the request's: its `wrote` says whether a write was committed, or may have been."""
+    """A request's: the server, the tenant's view of what it keeps, what it takes of its key's limits, whether it may
+    come again. `own` are responses that its connection may go on from though they are not stored; `size`: bytes of its
+    body. `state` is the request's: its `wrote` says whether a write was committed, or may have been."""
 
     server: Server
     scope: TenantView
+    admission: Admission
     repeat: Repeat | None = None
-    written: Callable[[], None] = lambda: None
-    begin_stream: Callable[[], None] = lambda: None
     own: frozenset[str] = frozenset()
     size: float = 0
     state: dict[str, Any] = field(default_factory=dict)
+
+    def begin_stream(self) -> None:
+        """Call this before a stream is made. Raises `ApiError` (429) for one too many."""
+        self.admission.begin_stream()
 
     async def read(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
         """What `work`, which only reads, returns. `small` says that it reads a few rows by their keys."""
@@ -121,7 +121,7 @@ class Context:
             self.state["wrote"] = before or (isinstance(error, StoreUnavailable) and error.uncertain)
             raise
         finally:
-            self.written()
+            self.admission.run.let_go()
 
     def _within_quota(self, work: Callable[[Connection, TenantView], T], connection: Connection) -> T:
         """Return what `work` returns, unless the texts that it wrote are more than the tenant may keep: checked here,
@@ -138,23 +138,15 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
-    scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.room.at_once), key.scopes, quota)
-    scope.check_begin = partial(server.limits.tokens, key.id)
+    scope = TenantView(key.tenant, key.id, server.limits.room(key.id, server.runs.room.at_once), key.scopes, quota)
+    scope.check_begin = partial(check_tokens, server.limits, key.id)
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)
     scope.trace = _trace_of(request)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
-    return Context(
-        server,
-        scope,
-        getattr(state, "repeat", None),
-        state.written,
-        state.begin_stream,
-        own,
-        _size_of(request),
-        request.scope["state"],
-    )
+    repeat = getattr(state, "repeat", None)
+    return Context(server, scope, state.admission, repeat, own, _size_of(request), request.scope["state"])
 
 
 def _trace_of(request: Request) -> dict[str, str]:

@@ -11,8 +11,8 @@ from ..errors import StoreUnavailable
 from ..store.run_queries import count_by_status
 from ..store.tables import versions
 from .context import ContextDep
-from .wire.api_errors import ApiError
-from .wire.objects import Object
+from .http.api_errors import ApiError
+from .http.objects import Object
 
 router = APIRouter()
 opea = APIRouter()

@@ -17,12 +17,16 @@ from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.processes import is_leader
 from ..store.run_files import delete_unused_files
-from ..store.run_queries import delete_old_runs, shift_expiry
-from ..store.silent_threads import delete_silent, silent_threads
+from ..store.run_queries import (
+    delete_old_runs,
+    delete_silent,
+    shift_expiry,
+    silent_threads,
+)
 from ..store.usage_recount import fold_parts
 from .context import Options, Server
-from .index_queue import expire
-from .middleware.idempotency import sweep
+from .http.idempotency import sweep
+from .indexing.queue import expire
 
 logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock

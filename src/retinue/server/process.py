@@ -17,6 +17,8 @@ from sqlalchemy import Connection
 
 from ..documents.passage_index import PassageIndex
 from ..errors import UsageError
+from ..limits.rate import Bounds, KeyLimits
+from ..limits.shares import TenantShares
 from ..runs import Limits, Room, Runs
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
@@ -28,23 +30,20 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
-from .agent_versions import AgentVersions, names_at
+from .agents.agent_versions import AgentVersions, names_at
+from .agents.call_circles import ServerId
+from .agents.deployment import Deployment
 from .app import create_app
 from .background import background, only_shown, stop_on_signals
-from .call_circles import ServerId
 from .context import Options, Server
-from .deployment import Deployment
-from .files.vector_search import VectorSearch
-from .hosted_tools import Hosted
-from .idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
-from .indexer import Indexer, index_folder
-from .listening_socket import BACKLOG, listen, url_of
+from .files.search import VectorSearch
+from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
+from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
+from .memories import ServedMemory
 from .metrics.metrics_port import MetricsPort, watched
-from .middleware.usage_limits import Bounds, UsageLimits
-from .responses.response_lookup import concluding
-from .served_memory import ServedMemory
-from .tenant_shares import TenantShares
+from .responses.stored import concluding
+from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
     from ..dispatch.temporal import TemporalDispatcher
@@ -115,7 +114,7 @@ async def _open(
     try:
         if not how.keys and not how.known_keys and not await database.read(count_keys):
             told(await database.write(_first_key))
-        limits = UsageLimits(how.bounds)
+        limits = KeyLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         server = assembled(deployment, database, how, limits)
@@ -143,7 +142,7 @@ def _first_key(connection: Connection) -> str:
     return key
 
 
-def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:
+def assembled(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
     """Wire the parts of a server."""
     awaited: set[str] = set()  # threads for which a run waited when they became free
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..limits.rate import KeyLimits
 from ..store.api_keys import all_keys
 from ..store.database import Database
+from .agents.deployment import Deployment
 from .background import background, stop_on_signals
 from .context import Server
-from .deployment import Deployment
 from .log_output import set_up, workers_logged
 from .metrics.metrics_port import watched
-from .middleware.usage_limits import UsageLimits
 from .process import Serving, assembled, dispatch_by_temporal
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
     """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
-    It claims them in the database, and those that Temporal at `how.temporal` gives it, if any. Raises `UsageError` if
-    Temporal cannot be reached, and what `Database` raises."""
+    It claims them in the database, and those that Temporal at `how.temporal` tells it of, if any. Raises `UsageError`
+    if Temporal cannot be reached, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
         async with watched(how.metrics) as watch:
@@ -33,7 +33,7 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
 async def _open(deployment: Deployment, how: Serving, ready: Callable[[], None], watch: ProcessWatch | None) -> None:
     database = Database(how.database, worker=True)
     try:
-        limits = UsageLimits(how.bounds)
+        limits = KeyLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         stop = asyncio.Event()

@@ -13,8 +13,8 @@ from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
 from .reply_pieces import Piece, dump_pieces, load_pieces
+from .run_queries import find_run, update_run
 from .run_row import RunRow, RunValues
-from .run_store import find_run, update_run
 from .tables import events, messages, runs
 from .usage_sums import count_use
 

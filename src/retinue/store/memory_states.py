@@ -9,10 +9,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from .clock import CLOCK
+from .prepared_statements import insert_once
 from .run_row import RunRow
-from .single_insert import insert_once
-from .storage_use import count_bytes, delete_counted
 from .tables import memories
+from .usage_sums import count_bytes, delete_counted
 
 _LONGEST = 256  # characters of a name that is kept as it is
 

@@ -1,4 +1,7 @@
-"""Prepared statements for the hot path: SQLAlchemy compiles each once, instead of for every execution."""
+"""Prepared statements for the hot path: SQLAlchemy compiles each once, instead of for every execution.
+
+Inserts a row that another server may be inserting at the same moment.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Delete, Dialect, Float, Insert, Select, Table, Update, bindparam, insert
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
 _Convert = Callable[[Any], Any]
@@ -116,3 +120,13 @@ def _execute(connection: Connection, text: str, given: dict[str, Any]) -> Any:
         return connection.exec_driver_sql(text, given)
     driver: Any = connection.connection.dbapi_connection
     return driver.execute(text, given)
+
+
+def insert_once(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+    """Insert a row. Return whether it was inserted: not if there is one with its key. The transaction goes on."""
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(table).values(**values))
+    except IntegrityError:
+        return False
+    return True

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, exists, select
 
 from ..core.values import File
 from .clock import CLOCK
-from .single_insert import insert_once
-from .storage_use import count_bytes, delete_counted
+from .prepared_statements import insert_once
 from .tables import images, run_images
+from .usage_sums import count_bytes, delete_counted
 
 _SPARED = 3_600  # seconds for which an image may wait for its run
 

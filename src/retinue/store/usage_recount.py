@@ -16,9 +16,7 @@ from ..errors import DataError
 from .clock import CLOCK
 from .processes import is_free
 from .quota_tables import storage_used, usage_gaps, usage_sums
-from .quota_usage import period_begin
 from .run_row import ACTIVE
-from .storage_use import TEXTS, count_bytes
 from .tables import (
     assistants,
     conversations,
@@ -32,7 +30,20 @@ from .tables import (
     runs,
     threads,
 )
-from .usage_sums import DAY, NOTHING, SHARED, USING, Used, add_to_sum, day_of, use_of, used_by
+from .usage_sums import (
+    DAY,
+    NOTHING,
+    SHARED,
+    TEXTS,
+    USING,
+    Used,
+    add_to_sum,
+    count_bytes,
+    day_of,
+    month_begin,
+    use_of,
+    used_by,
+)
 
 _CORRECTIONS = "corrections"  # a part that no process counts in
 
@@ -70,7 +81,7 @@ def snapshot(connection: Connection) -> Iterator[None]:
 
 def use_differences(connection: Connection) -> list[UseDifference]:
     """Return the days of this month whose sums differ from the logs."""
-    first = period_begin("month", CLOCK.now())
+    first = month_begin(CLOCK.now())
     sums = (func.sum(usage_sums.c[name]) for name in Used._fields)
     query = select(usage_sums.c.tenant, usage_sums.c.day, *sums).where(usage_sums.c.day >= first)
     rows = connection.execute(query.group_by(usage_sums.c.tenant, usage_sums.c.day))

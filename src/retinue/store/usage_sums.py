@@ -1,4 +1,5 @@
-"""What each tenant used: runs, tokens and money, as sums by day, kept by the transactions that write what was used.
+"""What each tenant used and keeps, as sums, which the transactions change that write what is counted. Runs, tokens and
+money are counted by day, bytes as they are. `limits/quotas.py` says how much of it there may be.
 
 A run's log is counted by appends to it, and `runs.counted` says how far: where a drive ends, after a number of entries,
 and with each append if the tenant has a quota. The append, the sum and that number are one transaction, so a drive that
@@ -8,18 +9,19 @@ its own log, so what its caller observes of it is not counted again. Days are th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, delete, func, select, update
 
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
 from .clock import CLOCK
-from .prepared_statements import Prepared
-from .quota_tables import usage_gaps, usage_sums
+from .prepared_statements import Prepared, insert_once
+from .quota_tables import storage_used, usage_gaps, usage_sums
 from .run_row import RunRow
-from .single_insert import insert_once
 from .tables import runs
 
 DAY = 86_400
@@ -49,6 +51,13 @@ _USED = Prepared(
 
 _COUNTED = Prepared(select(runs.c.counted).where(runs.c.id == bindparam("run")))
 _MARK = Prepared(update(runs).where(runs.c.id == bindparam("run")).values(counted=bindparam("upto", type_=Integer())))
+TEXTS = "texts"
+_STORED = Prepared(select(func.sum(storage_used.c.bytes)).where(storage_used.c.tenant == bindparam("of")))
+_TEXTS = Prepared(
+    select(func.sum(storage_used.c.bytes)).where(
+        storage_used.c.tenant == bindparam("of"), storage_used.c.what >= TEXTS, storage_used.c.what < f"{TEXTS}~"
+    )
+)
 _MEMBERS = Prepared(select(runs.c.call_id).where(runs.c.parent_id == bindparam("run")))
 
 
@@ -74,6 +83,11 @@ NOTHING = Used()
 def day_of(at: float) -> int:
     """Return the day of a time in Unix seconds, in UTC."""
     return int(at // DAY)
+
+
+def month_begin(at: float) -> int:
+    """Return the first day of the month that a time in Unix seconds is in, in UTC."""
+    return day_of(at) - datetime.fromtimestamp(at, UTC).day + 1
 
 
 USING = ("replied", "observed", "retried", "stopped")
@@ -156,3 +170,48 @@ def _days(spans: Iterable[tuple[str, int, int | None]], today: int) -> Iterator[
         last = today if ended is None else min(day_of(ended), today)
         for day in range(max(day_of(began), today - 31), last + 1):
             yield tenant, day
+
+
+# ── bytes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bytes_kept(connection: Connection, tenant: str) -> int:
+    """Return the bytes of files, images, memories and texts that a tenant has."""
+    return int(_STORED.rows(connection, {"of": tenant})[0][0] or 0)
+
+
+def bytes_used(connection: Connection, tenant: str, table: Table) -> int:
+    """Return the bytes of all of a tenant's rows in `table`, whose use is counted."""
+    return connection.execute(select(storage_used.c.bytes).where(*_count(tenant, table))).scalar() or 0
+
+
+def texts_kept(connection: Connection, tenant: str) -> int:
+    """Return the bytes of the texts that clients of a tenant wrote: runs' requests, imported logs, threads, messages,
+    items, assistants, tools. Triggers count them, wherever rows are written."""
+    return int(_TEXTS.rows(connection, {"of": tenant})[0][0] or 0)
+
+
+def count_bytes(connection: Connection, tenant: str, table: Table | str, more: int) -> None:
+    """Count so many bytes more, or less, of a table or of texts. Call it in the transaction that changes the rows."""
+    if not more:
+        return
+    add = update(storage_used).where(*_count(tenant, table)).values(bytes=storage_used.c.bytes + more)
+    first = {"tenant": tenant, "what": str(table), "bytes": more}
+    while not connection.execute(add).rowcount:
+        if insert_once(connection, storage_used, first):
+            return  # else another server has just inserted the first count
+
+
+def delete_counted(connection: Connection, table: Table, where: Iterable[ColumnElement[bool]]) -> int:
+    """Delete the rows of `table` matching `where`, of whichever tenants, and count them off. Return their number."""
+    rows = connection.execute(delete(table).where(*where).returning(table.c.tenant, table.c.bytes)).all()
+    freed = Counter[str]()
+    for row in rows:
+        freed[row.tenant] += row.bytes
+    for tenant in sorted(freed):  # in the same order everywhere: none waits for another that waits for it
+        count_bytes(connection, tenant, table, -freed[tenant])
+    return len(rows)
+
+
+def _count(tenant: str, table: Table | str) -> tuple[ColumnElement[bool], ...]:
+    return storage_used.c.tenant == tenant, storage_used.c.what == str(table)

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from ..wire.common_schemas import MAX_NUMBER
+from ..http.common_schemas import MAX_NUMBER
 
 Id = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
+HistoryLength = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 TaskState = Literal[
     "TASK_STATE_UNSPECIFIED",
     "TASK_STATE_SUBMITTED",
@@ -24,7 +25,8 @@ TaskState = Literal[
 ]
 _CONTENTS = ("text", "raw", "url", "data")
 MAX_TEXT = 256_000  # characters of a message
-MAX_JSON = 400_000  # characters of a message with all its metadata; the run's row holds it
+INPUT_MODES = ("text/plain", "application/json")
+OUTPUT_MODES = ("text/plain",)
 
 
 class A2ARequest(BaseModel):
@@ -85,7 +87,7 @@ class Configuration(A2ARequest):
 
     accepted_output_modes: Sequence[str] = ()
     task_push_notification_config: Any = None
-    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    history_length: HistoryLength | None = None
     return_immediately: bool = False
 
 
@@ -101,7 +103,7 @@ class TaskQuery(A2ARequest):
     """`GetTask`, `CancelTask` and `SubscribeToTask`."""
 
     id: Annotated[Id, Field(min_length=1)]
-    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    history_length: HistoryLength | None = None
 
 
 class ListTasks(A2ARequest):
@@ -111,7 +113,7 @@ class ListTasks(A2ARequest):
     status: TaskState = "TASK_STATE_UNSPECIFIED"
     page_size: Annotated[int, Field(ge=0, le=100)] = 50
     page_token: Id = ""
-    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    history_length: HistoryLength | None = None
     status_timestamp_after: str = ""
     include_artifacts: bool = False
 

@@ -12,18 +12,15 @@ from sqlalchemy import Connection
 
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
+from ..agents.deployment import Deployment
+from ..agents.overrides import check_functions, functions_in
+from ..content.threads import with_stores
 from ..context import ContextDep
-from ..deployment import Deployment
-from ..model_list import named_or_only, no_agent
-from ..overrides import check_functions, functions_in
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
-from ..wire.objects import Object, assistant_object
-from ..wire.request_body import JsonRoute
-from ..wire.validation import first_error
+from ..http.api_errors import ApiError, first_error
+from ..http.objects import Object, Wanted, assistant_object, deletion_object, find_row, list_rows, new_id
+from ..http.request_body import JsonRoute
+from ..models.list import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
-from .tool_resources import with_stores
 
 router = APIRouter(route_class=JsonRoute)
 _EMPTY: Object = {

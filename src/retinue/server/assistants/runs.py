@@ -1,74 +1,47 @@
-"""`/threads/{id}/runs`: creates, retrieves, streams, resumes and cancels runs."""
+"""`/threads/{id}/runs`: creates, retrieves, streams, resumes and cancels runs, and shows their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...runs.failpoints import failpoint
-from ...store.run_queries import RunFilter, page_runs
+from ...runs import Followed
+from ...runs.run_view import read_run
+from ...store.run_queries import RunFilter, page_runs, set_metadata
 from ...store.run_row import RunRow
-from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
-from ..context import ContextDep
-from ..run_acts import cancel_for, resume_run
-from ..run_session import RunSession
-from ..tool_outputs import parse_submission
-from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Include, Wanted, find_row, own_run
-from ..wire.objects import Object, listed, run_object, thread_object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
-from .run_creation import start_run, start_run_on_new_thread
-from .run_stream import RunEvents, number_of, resumed
-from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
-from .step_projection import Told
-from .thread_files import write_if_seen
-from .threads import add_thread
+from ..agents.overrides import tools_of
+from ..context import Context, ContextDep
+from ..http.api_errors import ApiError, not_found
+from ..http.common_schemas import MetadataUpdate, SubmitToolOutputs
+from ..http.objects import Include, Object, Wanted, find_row, list_objects, listed, run_object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
+from ..run_session import RunSession, cancel_active
+from .projection import RunEvents, StepProjection, included, step_view
+from .run_creation import CreatedRun, SubmittedOutputs, run_of
+from .schemas import RunCreate, ThreadRunCreate
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
-async def create(thread_id: str, body: RunCreate, context: ContextDep, include: Include = ()) -> Any:
+async def create(thread_id: str, body: RunCreate, context: ContextDep, request: Request, include: Include = ()) -> Any:
     """Run an assistant on a thread."""
     body = body.model_copy(update={"include": [*include]}) if include else body
-    start = partial(start_run, server=context.server, thread_id=thread_id, asked=body)
-    run, halted = await write_if_seen(context, start, body, thread_id)
-    failpoint("after run is made")
-    session = RunSession(context.server, run)
-    session.begin(halted=halted)
-    return _answer(session, stream=bool(body.stream))
+    return await CreatedRun(context, request, body, thread_id).respond()
 
 
 @router.post("/threads/runs", responses=STREAMED)
-async def create_with_thread(body: ThreadRunCreate, context: ContextDep) -> Any:
+async def create_with_thread(body: ThreadRunCreate, context: ContextDep, request: Request) -> Any:
     """Create a thread and run an assistant on it."""
-    given = body.thread or ThreadCreate()
-    if body.tool_resources is not None:
-        given = given.model_copy(update={"tool_resources": body.tool_resources})
-
-    def start(connection: Connection, scope: TenantView) -> tuple[Object, RunRow]:
-        thread = add_thread(connection, scope, given)
-        return thread_object(thread), start_run_on_new_thread(connection, scope, context.server, thread.id, body)
-
-    thread, run = await write_if_seen(context, start, body, "")
-    failpoint("after run is made")
-    session = RunSession(context.server, run)
-    session.begin()
-    return _answer(session, [("thread.created", thread)], stream=bool(body.stream))
-
-
-def _answer(session: RunSession, before: Iterable[Told] = (), *, stream: bool, turn: int = 0) -> Any:
-    """Return the run, or its events from a turn on, which those in `before` precede."""
-    if not stream:
-        return run_object(session.run)
-    return event_stream(session.follow(RunEvents(session.server, session.run, before=before, turn=turn)))
+    return await CreatedRun(context, request, body).respond()
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -99,14 +72,21 @@ async def retrieve(  # noqa: PLR0913 -- a stream's position can be given in two 
     if streams:
         context.begin_stream()
     run = await context.read(partial(run_of, thread_id=thread_id, run_id=run_id), small=True)
-    if streams:
-        return event_stream(await resumed(context.server, run, number_of(last_event_id, starting_after)))
-    response.headers.update(context.server.poll_after())
-    return run_object(run)
+    if not streams:
+        response.headers.update(context.server.poll_after())
+        return run_object(run)
+    after = starting_after or 0
+    if starting_after is None and last_event_id is not None:
+        if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):
+            raise ApiError(400, f"Invalid 'Last-Event-ID': '{last_event_id[:100]}' is not a number.")
+        after = int(last_event_id)
+    events = RunEvents(context.server, run, after=after)
+    frames = RunSession(context.server, run).follow(events)
+    return event_stream(await _begin(frames) if after else frames)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}")
-async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextDep) -> Object:
+async def update(thread_id: str, run_id: str, body: MetadataUpdate, context: ContextDep) -> Object:
     """Modify a run's metadata."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
@@ -117,23 +97,11 @@ async def update(thread_id: str, run_id: str, body: RunUpdate, context: ContextD
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/submit_tool_outputs", responses=STREAMED)
-async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Any:
+async def submit_tool_outputs(
+    thread_id: str, run_id: str, body: SubmitToolOutputs, context: ContextDep, request: Request
+) -> Any:
     """Submit the outputs of the calls that the run waits for. Repeating a submission has no effect."""
-    outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
-
-    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
-        run = run_of(connection, scope, thread_id, run_id, lock=True)
-        answer = parse_submission(run, outputs)
-        if answer is not None:
-            run = resume_run(connection, scope.author, run, answer, context.server.options.run_ttl)
-        return run, answer is not None
-
-    failpoint("before decision")
-    run, new = await context.write(work)
-    failpoint("after decision")
-    session = RunSession(context.server, run)
-    session.begin(new=new)
-    return _answer(session, stream=bool(body.stream), turn=len(run.submissions))
+    return await SubmittedOutputs(context, request, thread_id, run_id, body).respond()
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
@@ -141,21 +109,57 @@ async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
     """Cancel a run."""
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
-        run = run_of(connection, scope, thread_id, run_id, lock=True)
-        if not run.active or run.status == "cancelling":
-            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_for(connection, scope.author, run)
+        return cancel_active(connection, scope.author, run_of(connection, scope, thread_id, run_id, lock=True))
 
     run = await context.write(work)
     context.server.halted(run)
     return run_object(run)
 
 
-def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str, *, lock: bool = False) -> RunRow:
-    """Return the run of a thread, locked until the transaction ends with `lock`. Raises `ApiError` (404) if either does
-    not exist."""
-    find_row(connection, scope, threads, thread_id)
-    run = own_run(connection, scope, run_id, lock=lock)
-    if run.thread_id != thread_id:
-        raise not_found("run", run_id)
-    return run
+@router.get("/threads/{thread_id}/runs/{run_id}/steps")
+async def list_steps(thread_id: str, run_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
+    """List the steps of a run."""
+    return list_objects(await _steps(context, thread_id, run_id, include), page)
+
+
+@router.get("/threads/{thread_id}/runs/{run_id}/steps/{step_id}")
+async def retrieve_step(
+    thread_id: str, run_id: str, step_id: str, context: ContextDep, include: Include = ()
+) -> Object:
+    """Retrieve a step of a run."""
+    steps = await _steps(context, thread_id, run_id, include)
+    found = next((step for step in steps if step["id"] == step_id), None)
+    if found is None:
+        raise not_found("run step", step_id)
+    return found
+
+
+async def _begin(frames: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+    """Return the frames, of which the first is there: what is wrong with the request is an error response."""
+    first = await anext(frames)
+
+    async def all_of_them() -> AsyncIterator[str]:
+        async with aclosing(frames):
+            yield first
+            async for text in frames:
+                yield text
+
+    return all_of_them()
+
+
+async def _steps(context: Context, thread_id: str, run_id: str, include: Sequence[str]) -> list[Object]:
+    """Return the run's steps so far, oldest first."""
+
+    def work(connection: Connection, scope: TenantView) -> list[Object]:
+        run_of(connection, scope, thread_id, run_id)
+        view = read_run(connection, scope, run_id)
+        if view is None:
+            raise not_found("run", run_id)
+        run = view.run
+        progress = StepProjection(run, tools_of(context.server.deployment, run), context.server.options, include)
+        items: list[Followed] = [*view.log, run]
+        for item in items:
+            list(progress.events(item))
+        return [step_view(run.request, step, content=included(include)) for step in progress.steps]
+
+    return await context.read(work)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field
 
-from ..wire.common_schemas import (
+from ..http.common_schemas import (
     MAX_NUMBER,
+    ByJson,
+    ByType,
     CodeInterpreterTool,
     Effort,
     FileSearchTool,
@@ -15,6 +17,7 @@ from ..wire.common_schemas import (
     Instructions,
     Many,
     Metadata,
+    MetadataUpdate,
     Name,
     ResponseFormat,
     Share,
@@ -26,8 +29,6 @@ from ..wire.common_schemas import (
     ToolResources,
     TruncationStrategy,
     Wire,
-    by_type,
-    either,
 )
 
 Tools = Annotated[list[Tool], Field(max_length=128)]
@@ -105,20 +106,11 @@ class ImageFilePart(Wire):
     image_file: ImageFile
 
 
-Part = Annotated[
-    Annotated[TextPart, Tag("<text>")]
-    | Annotated[ImageUrlPart, Tag("<image_url>")]
-    | Annotated[ImageFilePart, Tag("<image_file>")],
-    by_type("text", "image_url", "image_file"),
-]
+Part = Annotated[TextPart | ImageUrlPart | ImageFilePart, ByType()]
 Content = Annotated[
-    Annotated[Text, Tag("<string>")] | Annotated[Annotated[list[Part], Field(min_length=1), Many], Tag("<array>")],
-    either("one of a string or array of objects", string=str, array=list),
+    Text | Annotated[list[Part], Field(min_length=1), Many], ByJson("one of a string or array of objects")
 ]
-AttachmentTool = Annotated[
-    Annotated[CodeInterpreterTool, Tag("<code_interpreter>")] | Annotated[FileSearchTool, Tag("<file_search>")],
-    by_type("code_interpreter", "file_search"),
-]
+AttachmentTool = Annotated[CodeInterpreterTool | FileSearchTool, ByType()]
 
 
 class Attachment(Wire):
@@ -136,16 +128,6 @@ class MessageCreate(Wire):
     attachments: Annotated[list[Attachment], Many] | None = None
     metadata: Metadata | None = None
     assistant_id: Id | None = None
-
-
-class MetadataUpdate(Wire):
-    """`POST` to a message or a run: replaces its metadata."""
-
-    metadata: Metadata | None = None
-
-
-MessageUpdate: TypeAlias = MetadataUpdate
-RunUpdate: TypeAlias = MetadataUpdate
 
 
 class ThreadUpdate(MetadataUpdate):
@@ -195,17 +177,3 @@ class ThreadRunCreate(RunWishes):
 
     thread: ThreadCreate | None = None
     tool_resources: ToolResources | None = None
-
-
-class ToolOutput(Wire):
-    """The output of a call that the client ran."""
-
-    tool_call_id: Name
-    output: str | None = None
-
-
-class SubmitToolOutputs(Wire):
-    """`POST /threads/{id}/runs/{id}/submit_tool_outputs`."""
-
-    tool_outputs: Annotated[list[ToolOutput], Many]
-    stream: bool | None = None

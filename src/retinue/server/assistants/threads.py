@@ -1,26 +1,22 @@
-"""`/threads`: conversations. Listing them with `GET /threads` is an extension."""
+"""`/threads` and `/threads/{id}/messages`: conversations. Listing them with `GET /threads` is an extension."""
 
 from __future__ import annotations
 
-import time
-
 from fastapi import APIRouter
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...store.memory_states import forget_thread
 from ...store.run_queries import delete_thread_runs, thread_holder
 from ...store.run_row import RunRow
 from ...store.tables import messages, threads
 from ...store.tenant_view import Kept, TenantView
+from ..content.threads import add_messages, add_thread, change_thread
 from ..context import ContextDep
-from ..wire.api_errors import ApiError, not_found
-from ..wire.ids import new_id
-from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
-from ..wire.objects import Object, thread_object
-from ..wire.request_body import JsonRoute
-from .messages import add_messages
-from .schemas import ThreadCreate, ThreadUpdate
-from .tool_resources import with_thread_stores
+from ..http.api_errors import ApiError, not_found
+from ..http.common_schemas import MetadataUpdate
+from ..http.objects import Object, Wanted, deletion_object, find_row, list_rows, message_object, thread_object
+from ..http.request_body import JsonRoute
+from .schemas import MessageCreate, ThreadCreate, ThreadUpdate
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -28,7 +24,7 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/threads")
 async def create_thread(context: ContextDep, given: ThreadCreate | None = None) -> Object:
     """Create a thread with its first messages."""
-    asked = given or ThreadCreate()
+    asked = (given or ThreadCreate()).sent()
     made = await context.write(lambda connection, scope: thread_object(add_thread(connection, scope, asked)))
     if made["tool_resources"]:
         context.server.indexing.wake()
@@ -50,15 +46,9 @@ async def retrieve_thread(context: ContextDep, thread_id: str) -> Object:
 @router.post("/threads/{thread_id}")
 async def modify_thread(context: ContextDep, thread_id: str, given: ThreadUpdate) -> Object:
     """Modify a thread: only the fields sent change."""
-
-    def change(connection: Connection, scope: TenantView) -> Object:
-        before = find_row(connection, scope, threads, thread_id, lock=True)
-        body = with_thread_stores(connection, scope, {**before.body, **_body(given)})
-        row = scope.change(connection, threads, thread_id, {"body": body})
-        assert row is not None
-        return thread_object(row)
-
-    return await context.write(change)
+    return await context.write(
+        lambda connection, scope: thread_object(change_thread(connection, scope, thread_id, given.sent()))
+    )
 
 
 @router.delete("/threads/{thread_id}")
@@ -80,41 +70,71 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     return deletion_object(thread_id, "thread")
 
 
-def add_thread(connection: Connection, scope: TenantView, given: ThreadCreate, key: str | None = None) -> Kept:
-    """Create a thread with its messages, within the caller's transaction. Return its row."""
-    body = with_thread_stores(connection, scope, {"tool_resources": None, "metadata": {}, **_body(given)})
-    values: Object = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
-    scope.insert(connection, threads, values)
-    add_messages(connection, scope, values["id"], given.messages or ())
-    return find_row(connection, scope, threads, values["id"])  # messages may have added files
+@router.post("/threads/{thread_id}/messages")
+async def create_message(context: ContextDep, thread_id: str, given: MessageCreate) -> Object:
+    """Create a message, unless a run is active on the thread."""
+
+    def add(connection: Connection, scope: TenantView) -> Object:
+        find_row(connection, scope, threads, thread_id, lock=True)
+        if (run := thread_holder(connection, thread_id)) is not None:
+            raise ApiError(400, f"Can't add messages to {thread_id} while a run {run.id} is active.")
+        return message_object(add_messages(connection, scope, thread_id, [given.sent()])[0])
+
+    made = await context.write(add)
+    if given.attachments:
+        context.server.indexing.wake()
+    return made
 
 
-def find_or_add_thread(connection: Connection, scope: TenantView, key: str | None) -> str:
-    """Return the id of the thread with this id or key, which must be idle. An unknown key creates a thread, and so does
-    `None`. Raises `ApiError`."""
-    if key is None:
-        return str(add_thread(connection, scope, ThreadCreate()).id)
-    if len(key) > 256 or "\0" in key:
-        raise ApiError(400, "Invalid 'thread_id': expected at most 256 characters, without NUL.", param="thread_id")
-    row = find_thread(connection, scope, key, lock=True)
-    if row is None and key.startswith("thread_"):
-        raise not_found("thread", key)
-    row = row or add_thread(connection, scope, ThreadCreate(), key=key)
-    if (active := thread_holder(connection, row.id)) is not None:
-        raise ApiError(400, f"Thread {row.id} already has an active run {active.id}.")
-    return str(row.id)
+@router.get("/threads/{thread_id}/messages")
+async def list_messages(context: ContextDep, thread_id: str, page: Wanted, run_id: str | None = None) -> Object:
+    """List a thread's messages, newest first. `run_id` selects those created by a run."""
+
+    def read(connection: Connection, scope: TenantView) -> Object:
+        find_row(connection, scope, threads, thread_id)
+        where = [messages.c.thread_id == thread_id, *([] if run_id is None else [messages.c.run_id == run_id])]
+        return list_rows(connection, scope, messages, page, message_object, *where)
+
+    return await context.read(read)
 
 
-def find_thread(connection: Connection, scope: TenantView, key: str, *, lock: bool = False) -> Kept | None:
-    """Return the thread with this id or key, or `None`; `lock` as in `TenantView.find`."""
-    row = scope.find(connection, threads, key, lock=lock)
-    if row is not None or key.startswith("thread_"):
-        return row
-    own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-    return connection.execute(own.with_for_update(key_share=True) if lock else own).first()
+@router.get("/threads/{thread_id}/messages/{message_id}")
+async def retrieve_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
+    """Retrieve a message."""
+    return await context.read(
+        lambda connection, scope: message_object(_message(connection, scope, thread_id, message_id)),
+    )
 
 
-def _body(given: ThreadUpdate) -> Object:
-    sent = given.sent()
-    body: Object = {name: sent[name] for name in ("tool_resources", "metadata") if name in sent}
-    return body | ({"metadata": {}} if body.get("metadata", {}) is None else {})
+@router.post("/threads/{thread_id}/messages/{message_id}")
+async def modify_message(context: ContextDep, thread_id: str, message_id: str, given: MetadataUpdate) -> Object:
+    """Replace a message's metadata."""
+
+    def change(connection: Connection, scope: TenantView) -> Object:
+        row = _message(connection, scope, thread_id, message_id, lock=True)
+        if "metadata" in given.model_fields_set:
+            body = {**row.body, "metadata": given.metadata or {}}
+            row = scope.change(connection, messages, message_id, {"body": body}) or row
+        return message_object(row)
+
+    return await context.write(change)
+
+
+@router.delete("/threads/{thread_id}/messages/{message_id}")
+async def delete_message(context: ContextDep, thread_id: str, message_id: str) -> Object:
+    """Delete a message."""
+
+    def remove(connection: Connection, scope: TenantView) -> Object:
+        _message(connection, scope, thread_id, message_id)
+        scope.remove(connection, messages, messages.c.id == message_id)
+        return deletion_object(message_id, "thread.message")
+
+    return await context.write(remove)
+
+
+def _message(connection: Connection, scope: TenantView, thread_id: str, message_id: str, *, lock: bool = False) -> Kept:
+    find_row(connection, scope, threads, thread_id)
+    row = find_row(connection, scope, messages, message_id, lock=lock)
+    if row.thread_id != thread_id:
+        raise not_found("message", message_id)
+    return row

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 
-from ..audio import AudioOption
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import (
+from ..http.api_errors import ApiError
+from ..http.common_schemas import (
     MAX_NUMBER,
+    ByJson,
+    ByType,
     Effort,
     FunctionChoice,
     FunctionTool,
@@ -23,9 +24,8 @@ from ..wire.common_schemas import (
     Temperature,
     Text,
     Wire,
-    by_type,
-    either,
 )
+from ..models.audio import AudioOption
 
 MaxTokens = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -47,10 +47,7 @@ class ToolCall(Wire):
     custom: dict[str, Any] | None = None
 
 
-Content = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[list[dict[str, Any]], Many, Tag("<array>")],
-    either("one of a string or array of objects", string=str, array=list),
-]
+Content = Annotated[str | Annotated[list[dict[str, Any]], Many], ByJson("one of a string or array of objects")]
 
 
 class ChatMessage(Wire):
@@ -80,14 +77,9 @@ class StreamOptions(Wire):
 
 
 Messages = Annotated[
-    Annotated[Text, Tag("<string>")]
-    | Annotated[Annotated[list[ChatMessage], Field(min_length=1), Many], Tag("<array>")],
-    either("one of a string or array of objects", string=str, array=list),
+    Text | Annotated[list[ChatMessage], Field(min_length=1), Many], ByJson("one of a string or array of objects")
 ]
-Stops = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[Annotated[list[str], Field(max_length=4)], Tag("<array>")],
-    either("one of a string or array of strings", string=str, array=list),
-]
+Stops = Annotated[str | Annotated[list[str], Field(max_length=4)], ByJson("one of a string or array of strings")]
 
 
 class AllowedTools(Wire):
@@ -105,15 +97,8 @@ class AllowedChoice(Wire):
 
 
 ToolChoice = Annotated[
-    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
-    | Annotated[
-        Annotated[
-            Annotated[FunctionChoice, Tag("<function>")] | Annotated[AllowedChoice, Tag("<allowed_tools>")],
-            by_type("function", "allowed_tools"),
-        ],
-        Tag("<object>"),
-    ],
-    either("one of a string or an object", string=str, object=dict),
+    Literal["none", "auto", "required"] | Annotated[FunctionChoice | AllowedChoice, ByType()],
+    ByJson("one of a string or an object"),
 ]
 
 
@@ -126,10 +111,7 @@ class ChatReasoning(Wire):
     max_tokens: int | None = None  # without effect
 
 
-Reasoning = Annotated[
-    Annotated[bool, Tag("<boolean>")] | Annotated[ChatReasoning, Tag("<object>")],
-    either("one of a boolean or an object", boolean=bool, object=dict),
-]
+Reasoning = Annotated[bool | ChatReasoning, ByJson("one of a boolean or an object")]
 
 
 class ChatCreate(OneOfTwo):
@@ -208,6 +190,11 @@ class ChatCreate(OneOfTwo):
         if isinstance(self.reasoning, bool):
             return self.reasoning
         return not self.reasoning.exclude and self.reasoning.enabled is not False
+
+    @property
+    def spoken(self) -> AudioOption | None:
+        """How the answer is to sound, if it is to be spoken."""
+        return self.audio if "audio" in (self.modalities or ()) else None
 
     @property
     def with_usage(self) -> bool:

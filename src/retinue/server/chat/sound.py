@@ -10,17 +10,18 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...components.speech import MAX_TEXT
+from ...runs import Followed
 from ...store.event_log import read_events
+from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
-from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
-from ..audio import AudioOption, speak
 from ..context import Context
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.sse import DONE, frame
+from ..models.audio import AudioOption, speak
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.sse import DONE, frame
-from .views import Chunks, completion
+from .projection import Chunks, completion
 
 _LASTS = 86_400  # seconds, where runs are kept for ever
 _PIECE = 48_000  # bytes of a chunk: a second of pcm16
@@ -41,34 +42,37 @@ def _head(context: Context, run: RunRow) -> Object:
 
 
 class SpokenChunks(Chunks):
-    """The event stream of a spoken completion: its deltas are of the transcript, and `ending` waits for the sound."""
+    """The event stream of a spoken completion: its deltas are of the transcript, and the frames of its end (`ending`)
+    wait for the sound."""
+
+    tail = ""
 
     def __init__(self, context: Context, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
         self._audio = _head(context, run)
         self.transcript = ""
         self.ending: list[str] = []
         super().__init__(run, with_usage=with_usage, reasoning=reasoning)
-        self.tail = ""
+
+    def chunk(self, delta: Object, finish: str | None = None) -> Object:
+        """Return a chunk, with text as a transcript."""
+        if more := delta.pop("content", None):
+            self.transcript += more
+            delta["audio"] = {**self._audio, "transcript": more}
+        return super().chunk(delta, finish)
+
+    def frames(self, item: Followed) -> Iterator[str]:
+        """Yield the frames of a log entry; those of the end are kept."""
+        frames = list(super().frames(item))
+        if self.last is None:
+            yield from frames
+        else:
+            self.ending = frames
 
     def sound(self, data: bytes) -> Iterator[str]:
         """Yield the frames of the sound."""
         for begin in range(0, len(data), _PIECE):
             piece = {"data": base64.b64encode(data[begin : begin + _PIECE]).decode()}
-            yield frame(self._chunk({"audio": {**self._audio, **piece}}))
-
-    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
-        if more := delta.pop("content", None):
-            self.transcript += more
-            delta["audio"] = {**self._audio, "transcript": more}
-        return super()._chunk(delta, finish)
-
-    def tell(self, item: Any) -> Iterator[str]:
-        """Yield the frames of a log entry; those of the end are kept."""
-        frames = list(super().tell(item))
-        if self.last is None:
-            yield from frames
-        else:
-            self.ending = frames
+            yield frame(self.chunk({"audio": {**self._audio, **piece}}))
 
 
 async def spoken_stream(
@@ -86,11 +90,10 @@ async def spoken_stream(
             for one in chunks.sound(await speak(context, voice, text, how)):
                 yield one
     except ApiError as error:
-        yield frame(error.body) + DONE
+        yield chunks.error_frame(error)
         return
-    for one in chunks.ending:
+    for one in [*chunks.ending, DONE]:
         yield one
-    yield DONE
 
 
 async def restore_speech(context: Context, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,17 +11,15 @@ from sqlalchemy import Connection
 
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
-from ...store.run_queries import RunFilter, page_runs
+from ...store.run_queries import RunFilter, delete_runs, find_own_run, page_runs, set_metadata
 from ...store.run_row import RunRow
-from ...store.run_store import delete_runs, find_own_run, set_metadata
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
-from ..wire.api_errors import ApiError, not_found
-from ..wire.lookup import Rising, WantedMetadata, list_objects
-from ..wire.objects import Object, listed
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError, not_found
+from ..http.objects import Object, Rising, WantedMetadata, list_objects, listed
+from ..http.request_body import JsonRoute
+from .projection import completion, completion_id
 from .schemas import ChatUpdate
-from .views import completion, completion_id
 
 router = APIRouter(prefix="/chat/completions", route_class=JsonRoute)
 

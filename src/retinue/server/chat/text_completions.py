@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import Field, Tag
+from pydantic import Field
 
 from ...store.run_row import RunRow
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import Penalty, Share, Temperature, Text, Wire, either
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
-from .routes import begin, completed
+from ..http.api_errors import ApiError
+from ..http.common_schemas import ByJson, Penalty, Share, Temperature, Text, Wire
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED
+from ..run_session import Begun, RunSession
+from .chat_run import ChatRun
+from .projection import Chunks
 from .schemas import ChatCreate, MaxTokens, Seed, Stops, StreamOptions
-from .views import Chunks
 
 router = APIRouter(route_class=JsonRoute)
 _UNSUPPORTED = ("suffix", "echo", "logprobs")
@@ -28,9 +29,8 @@ class CompletionCreate(Wire):
 
     model: str
     prompt: Annotated[
-        Annotated[Text, Tag("<string>")]
-        | Annotated[Annotated[list[Text], Field(min_length=1, max_length=1)], Tag("<array>")],
-        either("one of a string or an array of one string", string=str, array=list),
+        Text | Annotated[list[Text], Field(min_length=1, max_length=1)],
+        ByJson("one of a string or an array of one string"),
     ]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -66,24 +66,33 @@ class CompletionCreate(Wire):
 class _TextChunks(Chunks):
     """The same event stream in the format of completions."""
 
-    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
-        return _completion(super()._chunk(delta, finish), delta.get("content"), finish)
+    def chunk(self, delta: Object, finish: str | None = None) -> Object:
+        """Return a chunk."""
+        return _completion(super().chunk(delta, finish), delta.get("content"), finish)
 
-    def _end(self, run: RunRow) -> Iterator[Object]:
-        yield from map(_renamed, super()._end(run))  # with the usage
+    def end(self, run: RunRow) -> Iterator[Object]:
+        """Yield the chunks with which the stream ends."""
+        yield from map(_renamed, super().end(run))  # with the usage
+
+
+class _TextRun(ChatRun):
+    """A completion of a prompt, as a chat."""
+
+    def projection(self, begun: Begun) -> Chunks:
+        """Return the chunks of the answer."""
+        return _TextChunks(begun.run, with_usage=self.body.with_usage, reasoning=False)
+
+    async def answer(self, session: RunSession, begun: Begun) -> Object:
+        """Return the completion once the run rests."""
+        chat = await super().answer(session, begun)
+        (choice,) = chat["choices"]
+        return _completion(chat, choice["message"]["content"], choice["finish_reason"])
 
 
 @router.post("/completions", responses=STREAMED)
 async def create(body: CompletionCreate, context: ContextDep, request: Request) -> Any:
     """Complete a prompt."""
-    asked = body.as_chat()
-    session = await begin(asked, context)
-    if asked.stream:
-        chunks = _TextChunks(session.run, with_usage=asked.with_usage, reasoning=False)
-        return event_stream(session.follow(chunks))
-    chat = await completed(asked, context, request, session)
-    (choice,) = chat["choices"]
-    return _completion(chat, choice["message"]["content"], choice["finish_reason"])
+    return await _TextRun(context, request, body.as_chat()).respond()
 
 
 def _completion(chat: Object, text: str | None, finish: str | None) -> Object:

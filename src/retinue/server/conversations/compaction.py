@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 
 from ...store.server_secrets import server_secret
 from ...store.tenant_view import TenantView
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import MAX_BYTES
+from ..http.api_errors import ApiError
+from ..http.objects import Object
+from ..http.request_body import MAX_BYTES
 
 TYPE = "compaction"
 _BEGIN = "rc1."  # version prefix of the content
@@ -49,13 +49,13 @@ def expand_compactions(connection: Connection, tenant: str, items: Iterable[Mapp
         if item["type"] != TYPE:
             there.append(dict(item))
             continue
-        text = _opened(connection, tenant, item["encrypted_content"], left)
+        text = _open(connection, tenant, item["encrypted_content"], left)
         left -= len(text)
         there += json.loads(text)
     return there
 
 
-def _opened(connection: Connection, tenant: str, content: str, most: int) -> bytes:
+def _open(connection: Connection, tenant: str, content: str, most: int) -> bytes:
     key = server_secret(connection, _SECRET)
     try:
         whole = base64.urlsafe_b64decode(content.removeprefix(_BEGIN).encode("ascii"))

@@ -13,17 +13,13 @@ from ...store.memory_states import forget_thread
 from ...store.run_queries import thread_holder
 from ...store.tables import conversations, items
 from ...store.tenant_view import Kept, TenantView
-from ..assistants.schemas import MetadataUpdate
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.common_schemas import Wire
-from ..wire.ids import new_id
-from ..wire.lookup import Include, Wanted, deletion_object
-from ..wire.objects import Object, listed
-from ..wire.request_body import JsonRoute
-from .items import append_items, find_item, found_conversation
+from ..http.api_errors import ApiError
+from ..http.common_schemas import MetadataUpdate, Wire
+from ..http.objects import Include, Object, Wanted, deletion_object, list_rows, listed, new_id
+from ..http.request_body import JsonRoute
+from .items import append_items, find_conversation, find_item, item_view, locked_conversation
 from .schemas import InputItem
-from .views import item_view
 
 router = APIRouter(prefix="/conversations", route_class=JsonRoute)
 
@@ -58,7 +54,7 @@ async def create_conversation(context: ContextDep, given: ConversationCreate | N
 async def retrieve_conversation(context: ContextDep, conversation_id: str) -> Object:
     """Retrieve a conversation."""
     return await context.read(
-        lambda connection, scope: _conversation_object(found_conversation(connection, scope, conversation_id))
+        lambda connection, scope: _conversation_object(find_conversation(connection, scope, conversation_id))
     )
 
 
@@ -67,7 +63,7 @@ async def update_conversation(context: ContextDep, conversation_id: str, given: 
     """Replace a conversation's metadata."""
 
     def change(connection: Connection, scope: TenantView) -> Object:
-        row = found_conversation(connection, scope, conversation_id, lock=True)
+        row = find_conversation(connection, scope, conversation_id, lock=True)
         if "metadata" in given.model_fields_set:
             body = {**row.body, "metadata": given.metadata or {}}
             row = scope.change(connection, conversations, conversation_id, {"body": body}) or row
@@ -95,12 +91,12 @@ async def list_items(context: ContextDep, conversation_id: str, page: Wanted, in
     """List a conversation's items, newest first."""
 
     def read(connection: Connection, scope: TenantView) -> Object:
-        found_conversation(connection, scope, conversation_id)
-        ends = (find_item(connection, scope, conversation_id, end or "") for end in (page.after, page.before))
+        find_conversation(connection, scope, conversation_id)
+        ends = (end and find_item(connection, scope, conversation_id, end) for end in (page.after, page.before))
         after, before = (row.id if row else None for row in ends)
         asked = page._replace(after=after, before=before)
-        rows, more = scope.page(connection, items, asked, items.c.conversation_id == conversation_id)
-        return listed([item_view(row.body, include) for row in rows], more)
+        mine = items.c.conversation_id == conversation_id
+        return list_rows(connection, scope, items, asked, lambda row: item_view(row.body, include), mine)
 
     return await context.read(read)
 
@@ -120,9 +116,12 @@ async def create_items(context: ContextDep, conversation_id: str, given: ItemsCr
 @router.get("/{conversation_id}/items/{item_id}")
 async def retrieve_item(context: ContextDep, conversation_id: str, item_id: str, include: Include = ()) -> Object:
     """Retrieve an item."""
-    return await context.read(
-        lambda connection, scope: item_view(_found_item(connection, scope, conversation_id, item_id).body, include)
-    )
+
+    def read(connection: Connection, scope: TenantView) -> Object:
+        find_conversation(connection, scope, conversation_id)
+        return item_view(_get_item(connection, scope, conversation_id, item_id).body, include)
+
+    return await context.read(read)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
@@ -131,8 +130,7 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         row = _free(connection, scope, conversation_id)
-        found = _found_item(connection, scope, conversation_id, item_id)
-        scope.remove(connection, items, items.c.id == found.id)
+        scope.remove(connection, items, items.c.id == _get_item(connection, scope, conversation_id, item_id).id)
         return _conversation_object(row)
 
     return await context.write(remove)
@@ -141,16 +139,14 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
 def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
     a person does not count as active."""
-    row = found_conversation(connection, scope, conversation_id, lock=True)
+    row = find_conversation(connection, scope, conversation_id, lock=True)
     run = thread_holder(connection, conversation_id)
     if run is not None and run.status != "requires_action":
-        message = "Another process is currently operating on this conversation. Please retry in a few seconds."
-        raise ApiError(400, message, param="conversation", code="conversation_locked")
+        raise locked_conversation()
     return row
 
 
-def _found_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
-    found_conversation(connection, scope, conversation_id)
+def _get_item(connection: Connection, scope: TenantView, conversation_id: str, item_id: str) -> Kept:
     row = find_item(connection, scope, conversation_id, item_id)
     if row is None:
         raise ApiError(404, f"Item with id '{item_id}' not found.")

@@ -1,25 +1,103 @@
-"""Input item schemas of the Responses API: messages, calls, outputs, reasoning and approvals.
-
-Input items of responses and conversations are validated only here.
-"""
+"""The input items of the Responses API: messages, calls, outputs, reasoning and approvals, and the parts of their
+content. Items of responses and of conversations are validated only here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Field
 
-from ..wire.common_schemas import Id, Many, Name, Wire, by_type, either
-from .item_parts import Content, Long, Output
+from ..http.common_schemas import ByJson, ByType, Id, Many, Name, Wire
 
+Long = Annotated[str, Field(max_length=10_485_760)]
+Base64 = Annotated[str, Field(max_length=20_000_000)]
+ItemId = Annotated[Id, Field(max_length=64)]
 Status = Literal["in_progress", "completed", "incomplete"]
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class InputText(Wire):
+    """Text from the requester."""
+
+    type: Literal["input_text"]
+    text: Long
+
+
+class InputImage(Wire):
+    """An image, by URL (http(s) or data) or file id."""
+
+    type: Literal["input_image"]
+    detail: Literal["low", "high", "auto", "original"] = "auto"
+    image_url: Long | None = None
+    file_id: Id | None = None
+
+
+class InputFile(Wire):
+    """A file, by id, by URL, or as a data URL."""
+
+    type: Literal["input_file"]
+    detail: Literal["auto", "low", "high"] | None = None
+    file_id: Id | None = None
+    file_url: Long | None = None
+    file_data: Base64 | None = None
+    filename: Name | None = None
+
+
+class Sound(Wire):
+    """A sound in base64."""
+
+    data: Base64
+    format: Literal["wav", "mp3"]
+
+
+class InputAudio(Wire):
+    """A sound."""
+
+    type: Literal["input_audio"]
+    input_audio: Sound
+
+
+class Annotation(Wire):
+    """A citation of a file, a web page, or a file in a container, or the path of a file; kept as it is sent."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["file_citation", "url_citation", "container_file_citation", "file_path"]
+
+
+class OutputText(Wire):
+    """Text from the model."""
+
+    type: Literal["output_text"]
+    text: Long
+    annotations: list[Annotation] | None = None
+    logprobs: list[dict[str, Any]] | None = None
+
+
+class Refusal(Wire):
+    """The model's refusal to answer."""
+
+    type: Literal["refusal"]
+    refusal: Long
+
+
+Part = Annotated[InputText | InputImage | OutputText | Refusal | InputFile | InputAudio, ByType()]
+GivenPart = Annotated[InputText | InputImage | InputFile | InputAudio, ByType()]
+STRING_OR_ARRAY = ByJson("one of a string or array of objects")
+Content = Annotated[Long | Annotated[list[Part], Many], STRING_OR_ARRAY]
+Output = Annotated[Long | Annotated[list[GivenPart], Many], STRING_OR_ARRAY]
+
+
+# ── items ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Item(Wire):
     """The fields common to all items. Items without an `id` get one."""
 
-    id: Annotated[Id, Field(max_length=64)] | None = None
+    id: ItemId | None = None
 
 
 class MessageItem(Item):
@@ -32,44 +110,47 @@ class MessageItem(Item):
     phase: Literal["commentary", "final_answer"] | None = None
 
 
-class FunctionCallItem(Item):
+class ClientCallItem(Item):
+    """A call of a client's tool."""
+
+    call_id: Id
+    name: Name
+    namespace: Name | None = None
+    status: Status | None = None
+
+
+class FunctionCallItem(ClientCallItem):
     """A call of a client's function; `arguments` is JSON text."""
 
     type: Literal["function_call"]
-    call_id: Id
-    name: Name
-    namespace: Name | None = None
     arguments: Long
-    status: Status | None = None
 
 
-class FunctionCallOutputItem(Item):
-    """The output of a function call."""
-
-    type: Literal["function_call_output"]
-    call_id: Id
-    output: Output
-    status: Status | None = None
-
-
-class CustomToolCallItem(Item):
+class CustomToolCallItem(ClientCallItem):
     """A call of a client's tool that takes plain text."""
 
     type: Literal["custom_tool_call"]
-    call_id: Id
-    name: Name
-    namespace: Name | None = None
     input: Long
-    status: Status | None = None
 
 
-class CustomToolCallOutputItem(Item):
-    """The output of a custom tool call."""
+class ClientOutputItem(Item):
+    """The output of a client's tool."""
 
-    type: Literal["custom_tool_call_output"]
     call_id: Id
     output: Output
     status: Status | None = None
+
+
+class FunctionCallOutputItem(ClientOutputItem):
+    """The output of a function call."""
+
+    type: Literal["function_call_output"]
+
+
+class CustomToolCallOutputItem(ClientOutputItem):
+    """The output of a custom tool call."""
+
+    type: Literal["custom_tool_call_output"]
 
 
 class SummaryText(Wire):
@@ -100,16 +181,7 @@ class ItemReference(Wire):
     """A reference to a stored item. `type` may be omitted."""
 
     type: Literal["item_reference"] | None = "item_reference"
-    id: Annotated[Id, Field(max_length=64)]
-
-
-class McpTool(Wire):
-    """A tool of an MCP server."""
-
-    name: str
-    input_schema: Any
-    description: str | None = None
-    annotations: Any = None
+    id: ItemId
 
 
 class McpListToolsItem(Item):
@@ -117,31 +189,16 @@ class McpListToolsItem(Item):
 
     type: Literal["mcp_list_tools"]
     server_label: str
-    tools: list[McpTool]
+    tools: list[dict[str, Any]]
     error: str | None = None
 
 
-class McpFailure(Wire):
-    """A failure of an MCP server or its connection."""
+class McpError(Wire):
+    """A failure of an MCP server, its connection, or its tool; kept as it is sent."""
 
-    type: Literal["mcp_protocol_error", "http_error"]
-    code: int
-    message: str
+    model_config = ConfigDict(extra="allow")
 
-
-class McpToolFailure(Wire):
-    """A failure of an MCP tool."""
-
-    type: Literal["mcp_tool_execution_error"]
-    content: Any
-
-
-McpError = Annotated[
-    Annotated[McpFailure, Tag("<mcp_protocol_error>")]
-    | Annotated[McpFailure, Tag("<http_error>")]
-    | Annotated[McpToolFailure, Tag("<mcp_tool_execution_error>")],
-    by_type("mcp_protocol_error", "mcp_tool_execution_error", "http_error"),
-]
+    type: Literal["mcp_protocol_error", "mcp_tool_execution_error", "http_error"]
 
 
 class McpCallItem(Item):
@@ -208,19 +265,13 @@ class CodeImage(Wire):
     url: str
 
 
-CodeOutput = Annotated[
-    Annotated[Logs, Tag("<logs>")] | Annotated[CodeImage, Tag("<image>")],
-    by_type("logs", "image"),
-]
-
-
 class CodeInterpreterCallItem(Item):
     """A code interpreter call."""
 
     type: Literal["code_interpreter_call"]
     code: Long | None
     container_id: str
-    outputs: list[CodeOutput] | None = None
+    outputs: list[Annotated[Logs | CodeImage, ByType()]] | None = None
     status: Literal["in_progress", "completed", "incomplete", "interpreting", "failed"] | None = None
 
 
@@ -231,56 +282,26 @@ class CompactionItem(Item):
     encrypted_content: Long
 
 
-TYPES = (
-    "message",
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "reasoning",
-    "item_reference",
-    "mcp_list_tools",
-    "mcp_call",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "file_search_call",
-    "code_interpreter_call",
-    "compaction",
-)
-
-
 def kind_of(item: Mapping[str, Any]) -> Any:
     """Return an item's type. If omitted, it is inferred: a message has a role, a reference only an id."""
     return item.get("type") or ("message" if "role" in item else "item_reference" if "id" in item else None)
 
 
-def _tag(value: Any) -> str | None:
-    if isinstance(value, Wire):
-        return f"<{getattr(value, 'type', None)}>"
-    if not isinstance(value, dict):
-        return None
-    kind = kind_of(value)
-    return f"<{kind}>" if isinstance(kind, str) and kind in TYPES else None
-
-
 InputItem: TypeAlias = Annotated[
-    Annotated[MessageItem, Tag("<message>")]
-    | Annotated[FunctionCallItem, Tag("<function_call>")]
-    | Annotated[FunctionCallOutputItem, Tag("<function_call_output>")]
-    | Annotated[CustomToolCallItem, Tag("<custom_tool_call>")]
-    | Annotated[CustomToolCallOutputItem, Tag("<custom_tool_call_output>")]
-    | Annotated[ReasoningItem, Tag("<reasoning>")]
-    | Annotated[ItemReference, Tag("<item_reference>")]
-    | Annotated[McpListToolsItem, Tag("<mcp_list_tools>")]
-    | Annotated[McpCallItem, Tag("<mcp_call>")]
-    | Annotated[McpApprovalRequestItem, Tag("<mcp_approval_request>")]
-    | Annotated[McpApprovalResponseItem, Tag("<mcp_approval_response>")]
-    | Annotated[FileSearchCallItem, Tag("<file_search_call>")]
-    | Annotated[CodeInterpreterCallItem, Tag("<code_interpreter_call>")]
-    | Annotated[CompactionItem, Tag("<compaction>")],
-    Discriminator(_tag, "by_type", ", ".join(f"'{name}'" for name in TYPES)),
+    MessageItem
+    | FunctionCallItem
+    | FunctionCallOutputItem
+    | CustomToolCallItem
+    | CustomToolCallOutputItem
+    | ReasoningItem
+    | ItemReference
+    | McpListToolsItem
+    | McpCallItem
+    | McpApprovalRequestItem
+    | McpApprovalResponseItem
+    | FileSearchCallItem
+    | CodeInterpreterCallItem
+    | CompactionItem,
+    ByType(kind_of),
 ]
-Input: TypeAlias = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[list[InputItem], Many, Tag("<array>")],
-    either("one of a string or array of objects", string=str, array=list),
-]
+Input: TypeAlias = Annotated[str | Annotated[list[InputItem], Many], STRING_OR_ARRAY]

@@ -11,16 +11,13 @@ from fastapi import APIRouter, Depends, Form, Query, Response, UploadFile
 from sqlalchemy import Connection, select
 
 from ...store.audit_log import record
-from ...store.storage_use import count_bytes
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
+from ...store.usage_sums import count_bytes
 from ..context import ContextDep
-from ..wire.api_errors import ApiError
-from ..wire.ids import new_id
-from ..wire.lookup import list_rows
-from ..wire.objects import Object
-from ..wire.validation import invalid_value, missing_parameter
-from .storage_quota import room_for_file
+from ..http.api_errors import ApiError, invalid_value, missing_parameter
+from ..http.limits import check_file
+from ..http.objects import Object, list_rows, new_id
 
 router = APIRouter()
 Purpose = Literal[
@@ -54,7 +51,7 @@ async def create_file(
     }
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        room_for_file(connection, scope, len(data))
+        check_file(connection, scope, len(data))
         scope.insert(connection, contents, {"id": row["id"], "content": data})
         count_bytes(connection, scope.tenant, files, len(data))
         return file_object(scope.add(connection, files, row))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, Tag
+from pydantic import Field
 
-from ..wire.common_schemas import Id, Metadata, Share, Wire, by_type, either
-from .attribute_filters import Filter, Value
+from ..http.common_schemas import ByJson, ByType, Id, Metadata, Ranking, Wire
 
+Value: TypeAlias = str | bool | int | float
 Attributes = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | Value], Field(max_length=16)
 ]
@@ -36,9 +36,7 @@ class AutoChunking(Wire):
     type: Literal["auto"]
 
 
-Chunking = Annotated[
-    Annotated[StaticChunking, Tag("<static>")] | Annotated[AutoChunking, Tag("<auto>")], by_type("auto", "static")
-]
+Chunking = Annotated[AutoChunking | StaticChunking, ByType()]
 
 
 class Expiry(Wire):
@@ -95,11 +93,28 @@ class BatchCreate(Wire):
     chunking_strategy: Chunking | None = None
 
 
-class SearchRanking(Wire):
-    """Which passages are returned."""
+class ComparisonFilter(Wire):
+    """Compares an attribute with a value, or for `in` and `nin` with several."""
 
-    ranker: Annotated[str, Field(max_length=64)] | None = None
-    score_threshold: Share | None = None
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    key: Annotated[str, Field(min_length=1, max_length=64)]
+    value: Value | list[Value]
+
+    @property
+    def values(self) -> list[Value]:
+        """The values to compare with."""
+        return self.value if isinstance(self.value, list) else [self.value]
+
+
+class CompoundFilter(Wire):
+    """Combines filters: all must match, or any."""
+
+    type: Literal["and", "or"]
+    filters: list[Filter]
+
+
+Filter: TypeAlias = Annotated[ComparisonFilter | CompoundFilter, ByType()]
+CompoundFilter.model_rebuild()
 
 
 _Query = Annotated[str, Field(min_length=1, max_length=4_096)]
@@ -109,11 +124,10 @@ class Search(Wire):
     """`POST /vector_stores/{id}/search`."""
 
     query: Annotated[
-        Annotated[_Query, Tag("<string>")]
-        | Annotated[Annotated[list[_Query], Field(min_length=1, max_length=16)], Tag("<array>")],
-        either("one of a string or array of strings", string=str, array=list),
+        _Query | Annotated[list[_Query], Field(min_length=1, max_length=16)],
+        ByJson("one of a string or array of strings"),
     ]
     filters: Filter | None = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    ranking_options: SearchRanking | None = None
+    ranking_options: Ranking | None = None
     rewrite_query: bool | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._internal.concurrency import supervise
-from ..listening_socket import listen, url_of
+from ..http.connections import listen, url_of
 
 if TYPE_CHECKING:
     from .process_watch import ProcessWatch

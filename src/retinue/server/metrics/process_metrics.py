@@ -15,7 +15,7 @@ from ...errors import StoreLost, StoreUnavailable
 from ...runs import Runs
 from ...store.clock import CLOCK
 from ...store.database import Database
-from ...store.queue_figures import QueueFigures
+from ...store.run_queries import QueueFigures
 from .figure_watch import FigureWatch
 from .loop_watch import LoopWatch
 from .run_metrics import SECONDS

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from ...agent import Agent
 from ...run.handoff import Handoff
-from ...store.queue_figures import QueueFigures, queue_figures
+from ...store.run_queries import QueueFigures, queue_figures
 from ..context import Server
 from .figure_watch import FigureWatch
 from .loop_watch import LoopWatch

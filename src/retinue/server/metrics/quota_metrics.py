@@ -9,9 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
+from ...limits.quotas import DEFAULT, all_limits, standings_of
 from ...store.clock import CLOCK
-from ...store.quota_usage import standings_of
-from ...store.quotas import DEFAULT, all_limits
 from ...store.usage_sums import NANOS
 
 MOST_TENANTS = 1_000

@@ -7,8 +7,8 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..middleware.authentication import is_stream
-from ..middleware.trailing_slash import without_slash
+from ..http.authentication import is_stream
+from ..http.request_context import without_slash
 from .run_metrics import SECONDS
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -1,4 +1,4 @@
-"""Converts the input of a response to its stored form and to a conversation for an agent."""
+"""The input of a response: its stored form, what it answers, and its conversion to a conversation for an agent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
-from ..conversation_history import SYSTEM, conversation, text_of
-from ..conversations.views import stored_item
-from ..file_intake import Place
-from ..file_parts import Shown, shown_in
-from ..message_content import Readable
-from ..wire.objects import Object, run_of_item
-from .client_functions import call_of
+from ..content.conversation_history import SYSTEM, conversation, text_of
+from ..content.file_intake import Place
+from ..content.file_parts import Shown, shown_in
+from ..content.message_content import Readable
+from ..conversations.items import stored_item
+from ..http.objects import Object, run_of_item
+from .options import call_of
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SPOKEN = {"message": "content", **dict.fromkeys(OUTPUTS, "output")}
@@ -26,29 +26,16 @@ Items = Sequence[Mapping[str, Any]]
 
 
 def as_items(given: Any) -> list[Object]:
-    """Return the input as items in stored form: without ids, with content as parts."""
+    """Return the input as items in stored form, with content as parts. Only references and the server's own calls keep
+    their ids, by which their runs are found."""
     if isinstance(given, str):
         given = [{"type": "message", "role": "user", "content": given}]
-    return [_nameless(stored_item(one)) for one in given or ()]
-
-
-def _nameless(item: Object) -> Object:
-    """Remove an item's id; only references and the server's own calls keep theirs, by which their runs are found."""
-    keeps = item["type"] == "item_reference" or (item["type"] in _DONE_HERE and run_of_item(item.get("id") or ""))
-    return item if keeps else {name: item[name] for name in item if name != "id"}
-
-
-def readable_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
-    """Return the `items` of a request, with text files inlined and the images marked that are `shown`. Raises
-    `ApiError` for content that no model here accepts."""
-    readable = Readable(connection, scope, shown)
-    return [
-        {**item, name: readable(item[name], f"input[{number}].{name}", of_tool=name == "output")}
-        if name
-        else dict(item)
-        for number, item in enumerate(items)
-        for name in [_SPOKEN.get(item["type"])]
-    ]
+    items = [stored_item(one) for one in given or ()]
+    for item in items:
+        ours = item["type"] in _DONE_HERE and run_of_item(item.get("id") or "")
+        if item["type"] != "item_reference" and not ours:
+            item.pop("id", None)
+    return items
 
 
 def places_of(items: Items) -> Iterator[Place]:
@@ -58,18 +45,31 @@ def places_of(items: Items) -> Iterator[Place]:
             yield Place(f"input[{number}].{name}", item.get("role") or "tool", item[name])
 
 
-def kept_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
+def readable_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
+    """Return the `items` of a request, with text files inlined and the images marked that are `shown`. Raises
+    `ApiError` for content that no model here accepts."""
+    readable, there = Readable(connection, scope, shown), [dict(item) for item in items]
+    for number, item in enumerate(there):
+        if name := _SPOKEN.get(item["type"]):
+            item[name] = readable(item[name], f"input[{number}].{name}", of_tool=name == "output")
+    return there
+
+
+def readable_history(
+    connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None
+) -> list[Object]:
     """Return stored `items` with text files inlined, as far as possible, and the images marked that are `shown`."""
-    readable = Readable(connection, scope, shown)
-    newest_first = [
-        {**item, name: readable.kept(item[name])} if name else dict(item)
-        for item in reversed(items)
-        for name in [_SPOKEN.get(item["type"])]
-    ]
-    return newest_first[::-1]
+    readable, there = Readable(connection, scope, shown), [dict(item) for item in items]
+    for item in reversed(there):  # the newest files are inlined first
+        if name := _SPOKEN.get(item["type"]):
+            item[name] = readable.kept(item[name])
+    return there
 
 
-def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
+# ── answers to pending calls ─────────────────────────────────────────────────────────────────────
+
+
+def list_last_answers(items: Items, sets: Collection[frozenset[str]] = ()) -> list[tuple[str, str]]:
     """Return what the last items answer to pending calls, by call id; an approval is in the form that `parse_decision`
     reads.
 
@@ -91,43 +91,72 @@ def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> l
     return answers[::-1] if row is None or frozenset(call for call, _ in answers) in sets else row
 
 
-def last_answered(items: Items) -> str | None:
+def find_last_answered(items: Items) -> str | None:
     """Return the id of the call that the last answer among the items is for, or `None`."""
     return next((_answer(item)[0] for item in reversed(items) if item["type"] in _ANSWERS), None)
 
 
 def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
     if item["type"] in OUTPUTS:
-        return item["call_id"], words(item["output"])
+        return item["call_id"], text_of(item["output"])
     call = f"call_{item['approval_request_id'].partition('_')[2]}"
-    if item["approve"]:
-        return call, "approve"
-    return call, json.dumps({"decision": "reject", "message": item.get("reason") or ""})
+    rejected = {"decision": "reject", "message": item.get("reason") or ""}
+    return call, "approve" if item["approve"] else json.dumps(rejected)
 
 
-def turns(items: Items) -> list[dict[str, str]]:
+def find_orphan_output(items: Items) -> str | None:
+    """Return the id of a call that has an output in `items` but no call, or `None`."""
+    calls = {item["call_id"] for item in items if call_of(item) is not None}
+    return next((one["call_id"] for one in items if one["type"] in OUTPUTS and one["call_id"] not in calls), None)
+
+
+# ── as a conversation ────────────────────────────────────────────────────────────────────────────
+
+
+def rules(items: Items) -> list[str]:
+    """Return the text of system and developer messages."""
+    return [text_of(item["content"]) for item in items if item["type"] == "message" and item["role"] in SYSTEM]
+
+
+def turns(items: Items) -> list[dict[str, Any]]:
     """Return the items as a conversation, including client and server tool calls."""
     return conversation(list(_said(items)))
+
+
+def items_of_turns(said: Items) -> Iterator[Object]:
+    """Yield the turns of a conversation as items."""
+    for turn in said:
+        if turn["role"] == "tool":
+            yield {"type": OUTPUTS[0], "call_id": turn["tool_call_id"], "output": turn["content"]}
+            continue
+        if turn["content"]:
+            yield {"type": "message", "role": turn["role"], "content": turn["content"]}
+        for call in turn.get("tool_calls", ()):
+            named = {"name": call["name"], "arguments": call["arguments"]}
+            yield {"type": "function_call", "call_id": call["id"], **named}
 
 
 def _said(items: Items) -> Iterator[Mapping[str, Any]]:
     for item in items:
         match item["type"]:
             case "message" if item["role"] not in SYSTEM:
-                yield {"role": item["role"], "content": words(item["content"]), "images": shown_in(item["content"])}
+                yield {"role": item["role"], "content": item["content"], "images": shown_in(item["content"])}
             case _ if (function := call_of(item)) is not None:
-                call = {"id": item["call_id"], "function": function}
-                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+                yield _calling(item["call_id"], function)
             case kind if kind in OUTPUTS:
-                output, shown = words(item["output"]), shown_in(item["output"])
+                output, shown = item["output"], shown_in(item["output"])
                 yield {"role": "tool", "tool_call_id": item["call_id"], "content": output, "images": shown}
-            case _ if (done := done_by_server(item)) is not None:
-                call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
-                yield {"role": "assistant", "content": "", "tool_calls": [call]}
-                yield {"role": "tool", "tool_call_id": call["id"], "content": done.output}
+            case _ if (done := _done_by_server(item)) is not None:
+                call_id = item.get("id") or ""
+                yield _calling(call_id, {"name": done.name, "arguments": done.arguments})
+                yield {"role": "tool", "tool_call_id": call_id, "content": done.output}
 
 
-class Done(NamedTuple):
+def _calling(call_id: str, function: Mapping[str, Any]) -> Object:
+    return {"role": "assistant", "content": "", "tool_calls": [{"id": call_id, "function": function}]}
+
+
+class _Done(NamedTuple):
     """A completed server-side call and its output; `arguments` is JSON text."""
 
     name: str
@@ -135,22 +164,21 @@ class Done(NamedTuple):
     output: str
 
 
-def done_by_server(item: Mapping[str, Any]) -> Done | None:
+def _done_by_server(item: Mapping[str, Any]) -> _Done | None:
     """Return the server-side call that an item shows, or `None` if it is another item or unfinished."""
     match item:
         case {"type": "mcp_call", "name": name, "arguments": arguments}:
             output, error = item.get("output"), item.get("error")
             if output is None and error is None:
                 return None
-            return Done(name, arguments, _failure(error) if output is None else output)
+            return _Done(name, arguments, _failure(error) if output is None else output)
         case {"type": "file_search_call", "queries": queries, "results": [*found]}:
             texts = [f"{one.get('filename') or ''}: {one.get('text') or ''}" for one in found]
-            return Done(
-                "file_search", json.dumps({"query": ", ".join(queries)}), "\n".join(texts) or "Nothing was found."
-            )
+            asked = json.dumps({"query": ", ".join(queries)})
+            return _Done("file_search", asked, "\n".join(texts) or "Nothing was found.")
         case {"type": "code_interpreter_call", "code": code, "outputs": [*outputs]}:
             logs = [one["logs"] for one in outputs if one.get("type") == "logs"]
-            return Done("code_interpreter", json.dumps({"code": code or ""}), "\n".join(logs))
+            return _Done("code_interpreter", json.dumps({"code": code or ""}), "\n".join(logs))
     return None
 
 
@@ -158,27 +186,10 @@ def _failure(error: Any) -> str:
     """Return the message of an MCP call's `error`, whose content may be any JSON."""
     said = (error.get("content") or error) if isinstance(error, Mapping) else error
     if isinstance(said, list) and all(isinstance(part, Mapping) for part in said):
-        said = words(said)
+        said = text_of(said)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
-def rules(items: Items) -> list[str]:
-    """Return the text of system and developer messages."""
-    return [words(item["content"]) for item in items if item["type"] == "message" and item["role"] in SYSTEM]
-
-
-def unanswered(items: Items) -> str | None:
-    """Return the id of a call that has an output in `items` but no call, or `None`."""
-    calls = {item["call_id"] for item in items if call_of(item) is not None}
-    outputs = (item["call_id"] for item in items if item["type"] in OUTPUTS)
-    return next((call for call in outputs if call not in calls), None)
-
-
-def words(content: Any) -> str:
-    """Return the text of a content."""
-    return text_of(content)
-
-
-def count(texts: Iterable[str]) -> int:
+def count_tokens(texts: Iterable[str]) -> int:
     """Estimate the number of tokens in texts; engines count exactly."""
     return sum(len(text) // 3 + 4 for text in texts)

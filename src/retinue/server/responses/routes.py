@@ -1,117 +1,176 @@
-"""`/responses`: creates and streams responses, and counts their input tokens."""
+"""`/responses`: creates responses, counts their input tokens, and compacts; retrieves, streams again, cancels and
+deletes stored ones."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
-from ..._internal.concurrency import run_in_thread
+from ...core.values import Usage
+from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from .. import declared_tools
-from ..context import Context, ContextDep, Server
-from ..conversations.compaction import expand_compactions
-from ..file_intake import FileLoader, take_in_files, take_in_history
-from ..model_list import no_agent
-from ..overrides import check_functions, tools_of
-from ..run_failure import error_of_run
-from ..run_session import RunSession
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
-from ..wire.sse import STREAMED, event_stream
-from .client_functions import client_functions
-from .input import as_items, count, places_of, readable_items, rules, turns
-from .response_lookup import found_items, previous_part, resolve_references
-from .response_parts import Part
-from .response_projection import ResponseProjection
-from .response_run import Continued, Found, context_of, conversation_named, start_response, stored_places
-from .response_stream import ResponseEvents
-from .schemas import InputTokens, ResponseCreate
+from ..agents.overrides import tools_of
+from ..context import Context, ContextDep
+from ..conversations.compaction import TYPE, make_secret, seal_compaction
+from ..conversations.items import PREFIXES, item_view
+from ..http.api_errors import ApiError, missing_parameter
+from ..http.objects import Include, Object, Wanted, list_objects, new_id
+from ..http.request_body import JsonRoute
+from ..http.sse import STREAMED, event_stream
+from ..models.list import no_agent
+from ..run_session import RunSession, cancel_for
+from .input import count_tokens, items_of_turns, readable_items
+from .projection import ResponseProjection
+from .response import Part, usage_object
+from .run import Continued, ResponseRequest, check_request, dialogue_of, read_conversation_id
+from .schemas import Compact, InputTokens, ResponseCreate
+from .stored import current_response, find_previous, find_response, read_input
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
+_CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
 
 
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Create a response."""
-    await _check(body, context.server, request)
-    found = await _found(body, context)
-
-    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
-        made = start_response(connection, scope, context.server, body, found, context.own)
-        return made.part.run, made.part.number, made.new, made.halted
-
-    run, number, new, halted = await context.write(work)
-    part = Part(run, number)
-    lasting = body.background or context.repeat is not None  # else it is cancelled with its connection, as at OpenAI
-    session = RunSession(context.server, run, lasting=lasting)
-    session.begin(new=new, halted=halted)
-    if body.stream:
-        return event_stream(session.follow(ResponseEvents(context.server, part)))
-    if body.background:
-        return ResponseProjection(part, {}).now(run)
-    return await _ended(context, part, request, session)
+    return await ResponseRequest(context, request, body).respond()
 
 
 @router.post("/input_tokens")
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """Estimate the input tokens of such a response."""
-    await _check(body, context.server, request)
-    sent = body.sent()
-    found = await found_items(context, as_items(sent.get("input")), conversation_named(body))
+    await check_request(body, context.server, request)
+    conversation_id = read_conversation_id(body)
+    items = await read_input(context, body.sent().get("input"), conversation_id)
 
     def work(connection: Connection, scope: TenantView) -> int:
-        conversation_id = conversation_named(body)
-        previous = previous_part(connection, scope, body.previous_response_id)
-        items = resolve_references(as_items(sent.get("input")), found)
-        before = context_of(connection, scope, context.server, Continued(previous, conversation_id), items)
-        said = expand_compactions(connection, scope.tenant, [*before.items, *readable_items(connection, scope, items)])
-        texts = [one["content"] for one in (*before.turns, *turns(said))]
-        tools = [str(tool) for tool in sent.get("tools") or ()]
-        return count([body.instructions or "", *before.rules, *rules(said), *texts, *tools])
+        continued = Continued(find_previous(connection, scope, body.previous_response_id), conversation_id)
+        said = readable_items(connection, scope, items)
+        dialogue = dialogue_of(connection, scope, context.server, continued, said)
+        texts = [str(one["content"]) for one in dialogue.turns]
+        tools = [str(tool) for tool in body.sent().get("tools") or ()]
+        return count_tokens([body.instructions or "", *dialogue.rules, *texts, *tools])
 
     return {"object": "response.input_tokens", "input_tokens": await context.read(work)}
 
 
-async def _check(body: InputTokens, server: Server, request: Request) -> None:
-    """Raise `ApiError` for parameters that are invalid whatever the context."""
-    agents = server.deployment.agents
-    name = body.model or next(iter(agents))
-    if name not in agents:
-        raise no_agent(name, agents)
-    tools = body.sent().get("tools") or ()
-    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
-    if functions := client_functions(tools):
-        placed = [(f"tools[{one.number}]", one.function) for one in functions]
-        await run_in_thread(check_functions, agents[name], placed)
-    if body.input is None and body.previous_response_id is None and body.conversation is None:
-        raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
-    if isinstance(body, ResponseCreate) and body.background and body.store is False:
-        raise ApiError(400, "Background responses must be stored: 'store' must be true.", param="background")
+@router.post("/compact")
+async def compact(body: Compact, context: ContextDep) -> Object:
+    """Pack the conversation, as a model sees it, into one item. No model is called: text is kept verbatim, and what a
+    model does not see (reasoning, images) is left out."""
+    if body.model not in (agents := context.server.deployment.agents):
+        raise no_agent(body.model, agents)
+    if body.input is None and body.previous_response_id is None:
+        raise missing_parameter("input")
+    items = await read_input(context, body.sent().get("input"))
+
+    def work(connection: Connection, scope: TenantView) -> str:
+        previous = find_previous(connection, scope, body.previous_response_id, context.own)
+        said = readable_items(connection, scope, items)
+        dialogue = dialogue_of(connection, scope, context.server, Continued(previous), said)
+        rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
+        return seal_compaction(connection, scope.tenant, [*rules, *items_of_turns(dialogue.turns)])
+
+    await context.write(make_secret)
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.read(work)}
+    shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
+    return {**shown, "output": [item], "usage": usage_object(Usage())}
 
 
-async def _found(body: ResponseCreate, context: Context) -> Found:
-    """Return the items that a request refers to, and the images of its input and of its conversation."""
-    agents = context.server.deployment.agents
-    agent, given = agents[body.model or next(iter(agents))], as_items(body.sent().get("input"))
-    conversation = conversation_named(body)
-    items = await found_items(context, given, conversation)
-    shown = dict(await take_in_files(context, agent, places_of(resolve_references(given, items))))
-    if conversation is not None:
-        there = await context.read(partial(stored_places, conversation_id=conversation))
-        shown = {**await take_in_history(FileLoader.of(context), agent, there), **shown}
-    return Found(items, shown)
+# ── stored responses ─────────────────────────────────────────────────────────────────────────────
 
 
-async def _ended(context: Context, part: Part, request: Request, session: RunSession) -> Object:
-    """Return the response once it has ended."""
-    progress = ResponseProjection(part, tools_of(context.server.deployment, part.run))
-    run = await session.wait(progress, request)
-    response = progress.now(run)
-    if run.suspended or response["status"] in ("failed", "cancelled"):
-        raise await error_of_run(context.server, run)
-    return response
+@router.get("/{response_id}", responses=STREAMED)
+async def retrieve(
+    response_id: str,
+    context: ContextDep,
+    response: Response,
+    stream: bool = False,
+    starting_after: Annotated[int, Query(ge=0)] | None = None,
+    include: Include = (),
+) -> Any:
+    """Retrieve a response, or stream its events after `starting_after`."""
+    if stream:
+        context.begin_stream()
+        part = await context.read(partial(find_response, id_=response_id))
+        after = -1 if starting_after is None else starting_after
+        tools = tools_of(context.server.deployment, part.run)
+        progress = ResponseProjection(part, tools, include, after=after)
+        return event_stream(RunSession(context.server, part.run).follow(progress))
+    response.headers.update(context.server.poll_after())
+    return await _shown(context, response_id, include)
+
+
+@router.delete("/{response_id}")
+async def delete(response_id: str, context: ContextDep) -> Object:
+    """Delete a response; if it is active, it is cancelled."""
+    part = await context.read(partial(find_response, id_=response_id))
+    if part.run.active and not part.over:
+        await _halt(context, response_id)
+
+    def work(connection: Connection, scope: TenantView) -> list[RunRow]:
+        part = find_response(connection, scope, response_id, lock=True)
+        gone = {*part.run.deleted, part.number}
+        if len(gone) <= len(part.run.submissions):  # the run has other responses
+            set_deleted(connection, part.run, sorted(gone))
+            return []
+        members = active_team(connection, part.run.id)
+        delete_runs(connection, [part.run.id])
+        return members
+
+    for member in await context.write(work):
+        context.server.runs.interrupt(member.id)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+@router.post("/{response_id}/cancel")
+async def cancel(response_id: str, context: ContextDep) -> Object:
+    """Cancel a background response. Cancelling it again has no effect."""
+    part = await context.read(partial(find_response, id_=response_id))
+    if not part.asked["background"]:
+        raise ApiError(400, "Cannot cancel a synchronous response.")
+    shown = await _shown(context, response_id)
+    if shown["status"] == "cancelled":
+        return shown
+    if shown["status"] not in ("queued", "in_progress"):
+        raise ApiError(400, f"Cannot cancel a {shown['status']} response.")
+    await _halt(context, response_id)
+    return await _shown(context, response_id)
+
+
+@router.get("/{response_id}/input_items")
+async def input_items(response_id: str, context: ContextDep, page: Wanted, include: Include = ()) -> Object:
+    """List the input items of a response."""
+    part = await context.read(partial(find_response, id_=response_id))
+    return list_objects([item_view(item, include) for item in part.input], page)
+
+
+async def _shown(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
+    def work(connection: Connection, scope: TenantView) -> Object:
+        part = find_response(connection, scope, response_id)
+        return current_response(connection, context.server.deployment, part, include).now(part.run)
+
+    return await context.read(work)
+
+
+async def _halt(context: Context, response_id: str) -> None:
+    """Cancel the run of a response, and wait until it has ended."""
+
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
+        part = find_response(connection, scope, response_id, lock=True)
+        wanted = part.run.active and not part.over and part.run.status != "cancelling"
+        return part.run, part.number, cancel_for(connection, scope.author, part.run) if wanted else None
+
+    run, number, halted = await context.write(work)
+    context.server.halted(halted)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CANCELLING):
+            await RunSession(context.server, run).rest(ResponseProjection(Part(run, number), {}))

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ..conversations.schemas import Input
-from ..wire.common_schemas import (
+from ..http.common_schemas import (
     MAX_NUMBER,
+    ByJson,
+    ByType,
     Effort,
+    Function,
     FunctionName,
+    HostedChoice,
     Id,
     Instructions,
     Metadata,
     Name,
     OneOfTwo,
     Penalty,
+    PlainFormat,
+    Ranking,
     Share,
     Temperature,
     Wire,
-    by_type,
-    either,
 )
-from .client_functions import CUSTOM, NAMESPACE
 
-Here = Literal["file_search", "code_interpreter"]  # whether it is enabled is checked when the run starts
 Elsewhere = Literal[
     "web_search",
     "web_search_preview",
@@ -38,17 +40,13 @@ Elsewhere = Literal[
     "tool_search",
 ]
 ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
-_TYPES = ("function", CUSTOM, NAMESPACE, "mcp", *get_args(Here), *ELSEWHERE)
+_STRING_OR_OBJECT = ByJson("one of a string or an object")
 
 
-class ResponseFunctionTool(Wire):
+class ResponseFunctionTool(Function):
     """A function that the client runs; `parameters` is a JSON Schema."""
 
     type: Literal["function"]
-    name: FunctionName
-    description: Annotated[str, Field(max_length=65_536)] | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
 
 
 class ResponseCustomTool(Wire):
@@ -66,15 +64,7 @@ class ResponseNamespaceTool(Wire):
     type: Literal["namespace"]
     name: FunctionName
     description: str | None = None
-    tools: Annotated[
-        list[
-            Annotated[
-                Annotated[ResponseFunctionTool, Tag("<function>")] | Annotated[ResponseCustomTool, Tag("<custom>")],
-                by_type("function", "custom"),
-            ]
-        ],
-        Field(max_length=128),
-    ]
+    tools: Annotated[list[Annotated[ResponseFunctionTool | ResponseCustomTool, ByType()]], Field(max_length=128)]
 
 
 class ToolFilter(Wire):
@@ -91,36 +81,25 @@ class ApprovalRules(Wire):
     never: ToolFilter | None = None
 
 
-AllowedTools = Annotated[
-    Annotated[Annotated[list[Name], Field(max_length=128)], Tag("<array>")] | Annotated[ToolFilter, Tag("<object>")],
-    either("one of an array of strings or an object", array=list, object=dict),
-]
-RequireApproval = Annotated[
-    Annotated[Literal["always", "never"], Tag("<string>")] | Annotated[ApprovalRules, Tag("<object>")],
-    either("one of a string or an object", string=str, object=dict),
-]
-
-
 class ResponseMcpTool(Wire):
     """The server's own tools; the label is the model's name. Declarations of other servers are refused."""
 
     type: Literal["mcp"]
     server_label: Name
     server_description: str | None = None
-    allowed_tools: AllowedTools | None = None
-    require_approval: RequireApproval | None = None
+    allowed_tools: (
+        Annotated[
+            Annotated[list[Name], Field(max_length=128)] | ToolFilter,
+            ByJson("one of an array of strings or an object"),
+        ]
+        | None
+    ) = None
+    require_approval: Annotated[Literal["always", "never"] | ApprovalRules, _STRING_OR_OBJECT] | None = None
     server_url: str | None = None
     connector_id: str | None = None
     tunnel_id: str | None = None
     authorization: str | None = None
     headers: dict[str, str] | None = None
-
-
-class Ranking(Wire):
-    """Which passages a file search keeps."""
-
-    score_threshold: Share | None = None
-    ranker: str | None = None
 
 
 class ResponseFileSearchTool(Wire):
@@ -144,13 +123,7 @@ class ResponseCodeInterpreterTool(Wire):
     """The hosted code interpreter. Every program starts afresh, whatever the container id."""
 
     type: Literal["code_interpreter"]
-    container: (
-        Annotated[
-            Annotated[Id, Tag("<string>")] | Annotated[Container, Tag("<object>")],
-            either("one of a string or an object", string=str, object=dict),
-        ]
-        | None
-    ) = None
+    container: Annotated[Id | Container, _STRING_OR_OBJECT] | None = None
 
 
 class HostedTool(Wire):
@@ -161,22 +134,15 @@ class HostedTool(Wire):
     type: Elsewhere
 
 
-def _tool(value: Any) -> str | None:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    if not isinstance(kind, str) or kind not in _TYPES:
-        return None
-    return "<hosted>" if kind in ELSEWHERE else f"<{kind}>"
-
-
 ToolOf = Annotated[
-    Annotated[ResponseFunctionTool, Tag("<function>")]
-    | Annotated[ResponseCustomTool, Tag("<custom>")]
-    | Annotated[ResponseNamespaceTool, Tag("<namespace>")]
-    | Annotated[ResponseMcpTool, Tag("<mcp>")]
-    | Annotated[ResponseFileSearchTool, Tag("<file_search>")]
-    | Annotated[ResponseCodeInterpreterTool, Tag("<code_interpreter>")]
-    | Annotated[HostedTool, Tag("<hosted>")],
-    Discriminator(_tool, "by_type", ", ".join(f"'{name}'" for name in _TYPES)),
+    ResponseFunctionTool
+    | ResponseCustomTool
+    | ResponseNamespaceTool
+    | ResponseMcpTool
+    | ResponseFileSearchTool
+    | ResponseCodeInterpreterTool
+    | HostedTool,
+    ByType(),
 ]
 
 
@@ -193,12 +159,6 @@ class McpChoice(Wire):
     type: Literal["mcp"]
     server_label: str
     name: str | None = None
-
-
-class ResponseHostedChoice(Wire):
-    """Requires a call of this hosted tool."""
-
-    type: Literal["code_interpreter", "file_search"]
 
 
 class AllowedTool(Wire):
@@ -219,20 +179,9 @@ class ResponseAllowedChoice(Wire):
 
 
 ToolChoice = Annotated[
-    Annotated[Literal["none", "auto", "required"], Tag("<string>")]
-    | Annotated[
-        Annotated[
-            Annotated[ResponseFunctionChoice, Tag("<function>")]
-            | Annotated[ResponseFunctionChoice, Tag("<custom>")]
-            | Annotated[ResponseAllowedChoice, Tag("<allowed_tools>")]
-            | Annotated[McpChoice, Tag("<mcp>")]
-            | Annotated[ResponseHostedChoice, Tag("<code_interpreter>")]
-            | Annotated[ResponseHostedChoice, Tag("<file_search>")],
-            by_type("function", "custom", "allowed_tools", "mcp", "code_interpreter", "file_search"),
-        ],
-        Tag("<object>"),
-    ],
-    either("one of a string or an object", string=str, object=dict),
+    Literal["none", "auto", "required"]
+    | Annotated[ResponseFunctionChoice | ResponseAllowedChoice | McpChoice | HostedChoice, ByType()],
+    _STRING_OR_OBJECT,
 ]
 
 
@@ -246,24 +195,10 @@ class ResponseSchemaFormat(Wire):
     strict: bool | None = None
 
 
-class ResponsePlainFormat(Wire):
-    """The answer is text, or any JSON."""
-
-    type: Literal["text", "json_object"]
-
-
 class TextConfig(Wire):
     """The format of the answer."""
 
-    format: (
-        Annotated[
-            Annotated[ResponsePlainFormat, Tag("<text>")]
-            | Annotated[ResponsePlainFormat, Tag("<json_object>")]
-            | Annotated[ResponseSchemaFormat, Tag("<json_schema>")],
-            by_type("text", "json_object", "json_schema"),
-        ]
-        | None
-    ) = None
+    format: Annotated[PlainFormat | ResponseSchemaFormat, ByType()] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
@@ -279,12 +214,6 @@ class ConversationId(Wire):
     """A conversation, by id."""
 
     id: Id
-
-
-ConversationOf = Annotated[
-    Annotated[Id, Tag("<string>")] | Annotated[ConversationId, Tag("<object>")],
-    either("one of a string or an object", string=str, object=dict),
-]
 
 
 class Compact(Wire):
@@ -304,7 +233,7 @@ class InputTokens(Wire):
     input: Input | None = None
     instructions: Instructions | None = None
     previous_response_id: Id | None = None
-    conversation: ConversationOf | None = None
+    conversation: Annotated[Id | ConversationId, _STRING_OR_OBJECT] | None = None
     tools: Annotated[list[ToolOf], Field(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +13,9 @@ from fastapi import HTTPException
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from ..middleware.request_context import answer_of
-from ..wire.api_errors import ApiError
-from ..wire.objects import Object
-from ..wire.request_body import MAX_BYTES, json_in
+from ..http.api_errors import ApiError, answer_of
+from ..http.objects import Object
+from ..http.request_body import MAX_BYTES, json_in
 
 PATH = "/v1/responses"
 LASTS = 3_600.0  # seconds, as at OpenAI
@@ -32,19 +30,19 @@ _NORMAL, _POLICY = 1000, 1008  # WebSocket close codes: regular, and for a misbe
 async def serve(socket: WebSocket) -> None:
     """Answer the messages of a connection until it is closed, or after an hour."""
     await socket.accept()
-    waiting = _Waiting(socket)
-    turns = _Turns(socket, waiting.closed)
+    inbox = _Inbox(socket)
+    turns = _Turns(socket, inbox.closed)
     ends = asyncio.get_running_loop().time() + getattr(socket.app.state, "sockets_last", LASTS)
     try:
-        while turns.good and (text := await waiting.take(ends)) is not None:
+        while turns.good and (text := await inbox.take(ends)) is not None:
             await turns.answer(text)
         if not turns.good:
             await _close(socket, _POLICY)
-        elif (refusal := waiting.refusal) is not None:
+        elif (refusal := inbox.refusal) is not None:
             await _say(socket, _envelope(refusal.status, refusal.body["error"]))
             await _close(socket, _POLICY if refusal.status == 429 else _NORMAL)
     finally:
-        await waiting.stop()
+        await inbox.stop()
 
 
 async def refuse(socket: WebSocket) -> None:
@@ -53,7 +51,7 @@ async def refuse(socket: WebSocket) -> None:
     await socket.send_denial_response(answer_of(ApiError(404, message, code="unknown_url")))
 
 
-class _Waiting:
+class _Inbox:
     """Queued messages. They are read while another is answered, in order to notice when the client disconnects
     (`closed`) or sends too much. `refusal` is why no more are accepted."""
 
@@ -61,22 +59,22 @@ class _Waiting:
         self.closed = asyncio.Event()
         self.refusal: ApiError | None = None
         self._socket = socket
-        self._texts: list[str] = []
-        self._more = asyncio.Event()
+        self._texts = asyncio.Queue[str | None]()  # `None` is the last
+        self._size = 0
         self._reading = asyncio.create_task(self._read())
 
     async def take(self, ends: float) -> str | None:
         """Return the next message; `None` if there will be none, or at the deadline `ends` (loop time)."""
         try:
             async with asyncio.timeout_at(ends):
-                while not self._texts and not self.closed.is_set() and self.refusal is None:
-                    self._more.clear()
-                    await self._more.wait()
+                text = await self._texts.get()
         except TimeoutError:
             message = "The WebSocket connection has lasted for 60 minutes. Open a new one to continue."
             self.refusal = ApiError(400, message, code="websocket_connection_limit_reached")
+        if self.refusal is not None:
             return None
-        return self._texts.pop(0) if self._texts else None
+        self._size -= len(text or "")
+        return text
 
     async def stop(self) -> None:
         """Stop reading."""
@@ -85,20 +83,18 @@ class _Waiting:
 
     async def _read(self) -> None:
         try:
-            while self.refusal is None:
-                message = await self._socket.receive()
-                if message["type"] != "websocket.receive":
-                    break
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
                 text = message.get("text")
-                self._texts.append((message["bytes"] or b"").decode("utf-8", "replace") if text is None else text)
-                if len(self._texts) > _AHEAD or sum(map(len, self._texts)) > MAX_BYTES:
-                    self._texts.clear()
+                text = (message["bytes"] or b"").decode("utf-8", "replace") if text is None else text
+                self._size += len(text)
+                if self._texts.qsize() >= _AHEAD or self._size > MAX_BYTES:
                     said = f"Too many messages are queued: the limit is {_AHEAD}, or 20 MB."
                     self.refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
-                self._more.set()
+                    break
+                self._texts.put_nowait(text)
         finally:
             self.closed.set()
-            self._more.set()
+            self._texts.put_nowait(None)
 
 
 class _Turns:
@@ -114,27 +110,21 @@ class _Turns:
     async def answer(self, text: str) -> None:
         """Handle the request in a message, and send its answer."""
         stream: str | None = None
+        socket, data = self._socket, text.encode("utf-8", "surrogatepass")
         try:
-            given = await self._object(text)
-            stream = _stream(given)
+            given = await json_in(data, socket.app.state.server, socket.state.tenant)
+            given = given if isinstance(given, dict) else {}
+            stream = _take_stream(given)
             _check(given)
-        except ApiError as error:
-            await _say(self._socket, _envelope(error.status, error.body["error"], stream))
+        except (ApiError, HTTPException) as error:  # the latter if it is not JSON
+            refusal = error if isinstance(error, ApiError) else ApiError(error.status_code, str(error.detail))
+            await _say(socket, _envelope(refusal.status, refusal.body["error"], stream))
             return
         body = json.dumps({**given, "stream": True}, ensure_ascii=False).encode("utf-8", "replace")
-        answer = _Answer(self._socket, stream)
-        await self._socket.app(self._scope(len(body)), self._receiving(body), answer.send)
+        answer = _Answer(socket, stream)
+        await socket.app(self._scope(len(body)), self._receiving(body), answer.send)
         self._remember(stream, given.get("previous_response_id"), answer)
         self.good = answer.status not in (401, 403)
-
-    async def _object(self, text: str) -> Object:
-        """Return the object in a message. Raises `ApiError` (400) if it is not JSON."""
-        socket = self._socket
-        try:
-            given = await json_in(text.encode("utf-8", "surrogatepass"), socket.app.state.server, socket.state.tenant)
-        except HTTPException as error:
-            raise ApiError(error.status_code, str(error.detail)) from error
-        return given if isinstance(given, dict) else {}
 
     def _remember(self, stream: str | None, previous: object, answer: _Answer) -> None:
         if answer.failed:
@@ -149,13 +139,18 @@ class _Turns:
         """Return the scope of a request on behalf of the connection's client."""
         outer = self._socket.scope
         headers = [(name, value) for name, value in outer["headers"] if name in _TAKEN]
-        headers += [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
-        same = {name: outer[name] for name in ("http_version", "server", "client", "root_path")}
-        asgi = {"version": "3.0", "spec_version": "2.3"}  # before 2.4, `send` does not report a disconnect
-        own = frozenset(self._own.values())
-        asked = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
-        scheme = "https" if outer["scheme"] == "wss" else "http"
-        return {**same, **asked, "asgi": asgi, "scheme": scheme, "headers": headers, "state": {"own_responses": own}}
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},  # before 2.4, `send` does not report a disconnect
+            "method": "POST",
+            "path": PATH,
+            "raw_path": PATH.encode(),
+            "query_string": b"",
+            "scheme": "https" if outer["scheme"] == "wss" else "http",
+            "headers": [*headers, (b"content-type", b"application/json"), (b"content-length", str(length).encode())],
+            "state": {"own_responses": frozenset(self._own.values())},
+            **{name: outer[name] for name in ("http_version", "server", "client", "root_path")},
+        }
 
     def _receiving(self, body: bytes) -> Any:
         """Return a `receive` that gives the body, then a disconnect once the client is gone."""
@@ -190,36 +185,36 @@ class _Answer:
             self.failed = self.status >= 400
             return
         self._body += message.get("body", b"")
-        if self.failed and self.status >= 400:
-            if not message.get("more_body", False):
-                await _say(self._socket, _envelope(self.status, json.loads(self._body)["error"], self._stream))
-            return
-        *lines, self._body = self._body.split(b"\n")
-        for text in self._events(lines):
-            await _say(self._socket, text)
-        if self._error and not message.get("more_body", False):
+        over = not message.get("more_body", False)
+        if self.status < 400:
+            *lines, self._body = self._body.split(b"\n")
+            for line in lines:
+                if (text := self._read_line(line)) is not None:
+                    await _say(self._socket, text)
+        elif over:
+            self._error = _envelope(self.status, json.loads(self._body)["error"], self._stream)
+        if self._error and over:
             await _say(self._socket, self._error)
 
-    def _events(self, lines: Collection[bytes]) -> Iterator[str]:
-        for line in lines:
-            name, _, value = line.partition(b": ")
-            if name == b"event":
-                self._name = value.decode()
-            elif name == b"data" and self._name == "error":
-                self.failed = True
-                error = json.loads(value)["error"]
-                self._error = _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
-            elif name == b"data":
-                yield self._event(value.decode())
-
-    def _event(self, data: str) -> str:
+    def _read_line(self, line: bytes) -> str | None:
+        """Return the message for a line of an event stream, if there is one."""
+        name, _, value = line.partition(b": ")
+        if name == b"event":
+            self._name = value.decode()
+        if name != b"data":
+            return None
+        if self._name == "error":
+            self.failed = True
+            error = json.loads(value)["error"]
+            self._error = _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
+            return None
         if self._name == "response.created":
-            self.response_id = json.loads(data)["response"]["id"]
+            self.response_id = json.loads(value)["response"]["id"]
         if self._name == "response.failed":
             self.failed, self._error = True, ""
         if self._stream is None:
-            return data
-        return json.dumps({**json.loads(data), "stream_id": self._stream}, ensure_ascii=False)
+            return value.decode()
+        return json.dumps({**json.loads(value), "stream_id": self._stream}, ensure_ascii=False)
 
 
 async def _say(socket: WebSocket, text: str) -> None:
@@ -235,7 +230,7 @@ async def _close(socket: WebSocket, code: int) -> None:
             await socket.close(code)
 
 
-def _stream(given: Object) -> str | None:
+def _take_stream(given: Object) -> str | None:
     """Remove and return the `stream_id`. Raises `ApiError` (400) if it is invalid."""
     stream = given.pop("stream_id", None)
     if stream is not None and not (isinstance(stream, str) and _STREAM.fullmatch(stream)):

@@ -19,8 +19,8 @@ from ...pipelines.graph import ROOT, find_root_name
 from ...teams.graph_flow import Branch, GraphFlow, GraphPlan, RolePlan
 from ...teams.role import END, START
 from ...teams.selectors import ModelChoice, When
-from ..deployment import Through
-from ..wire.objects import Object
+from ..agents.deployment import Through
+from ..http.objects import Object
 
 _DEEPEST = 8  # members of members
 

@@ -10,9 +10,9 @@ from fastapi import APIRouter
 
 from ...evals.json_report import ReportFolder, list_report_folders
 from ..context import Context, ContextDep
-from ..wire.api_errors import ApiError, not_found
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import ApiError, not_found
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
 
 router = APIRouter(prefix="/studio/evals", route_class=JsonRoute)
 

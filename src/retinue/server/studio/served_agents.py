@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ..context import ContextDep
-from ..middleware.scopes import sees_prompts
-from ..wire.api_errors import no_model
-from ..wire.objects import Object
-from ..wire.request_body import JsonRoute
+from ..http.api_errors import no_model
+from ..http.authentication import sees_prompts
+from ..http.objects import Object
+from ..http.request_body import JsonRoute
 from .agent_outline import AgentOutline
 
 router = APIRouter(prefix="/studio/agents", route_class=JsonRoute)

@@ -1,3 +1,4 @@
+// @ts-check
 // The server's API with the key of this tab. The key is kept in sessionStorage only.
 
 const KEY = "retinue.key";
@@ -29,7 +30,8 @@ export function takeKeyFromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!given) return;
   const other = key() && key() !== given;
-  if (!other || window.confirm("This link signs this tab in with another key. Use that one from now on?")) signIn(given);
+  if (!other || window.confirm("This link signs this tab in with another key. Use that one from now on?"))
+    signIn(given);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
@@ -39,17 +41,27 @@ export function dropKeyFromAddress() {
   if (given) history.replaceState(null, "", location.pathname + location.search);
 }
 
-/** "/v1/runs" and {status: ["failed"], limit: 5} → "/v1/runs?status=failed&limit=5". Empty values are left out. */
-export function withQuery(path, query = {}) {
-  const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
+/** "/v1/runs" and {status: ["failed"], limit: 5} → "/v1/runs?status=failed&limit=5". Empty values are left out, and
+ *  take the place of what `given` has of that name.
+ * @param {string} path
+ * @param {Record<string, any>} query */
+export function withQuery(path, query = {}, given = new URLSearchParams()) {
+  for (const [name, value] of Object.entries(query)) {
+    given.delete(name);
     for (const one of [value].flat()) if (one != null && one !== "") given.append(name, one);
+  }
   const text = given.toString();
   return text ? `${path}?${text}` : path;
 }
 
-/** Send a request. Return the response; raise `ApiError` unless it is a success. */
+/** @typedef {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} Options */
+
+/** Send a request. Return the response; raise `ApiError` unless it is a success.
+ * @param {string} method
+ * @param {string} path
+ * @param {Options} options */
 export async function request(method, path, { body, headers = {}, signal } = {}) {
+  /** @type {Record<string, string>} */
   const sent = { Authorization: `Bearer ${key()}`, ...headers };
   let given = body;
   if (body !== undefined && !(body instanceof FormData)) {
@@ -60,7 +72,7 @@ export async function request(method, path, { body, headers = {}, signal } = {})
   try {
     response = await fetch(path, { method, headers: sent, body: given, signal });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (signal?.aborted) throw error;
     throw new ApiError(0, "The server does not answer. Is it running?");
   }
   if (!response.ok) throw await refusal(response);
@@ -68,7 +80,8 @@ export async function request(method, path, { body, headers = {}, signal } = {})
 }
 
 async function refusal(response) {
-  let told = null;
+  /** @type {any} */
+  let told;
   try {
     told = (await response.json()).error;
   } catch {
@@ -78,16 +91,50 @@ async function refusal(response) {
   return new ApiError(response.status, told?.message ?? `The server answered ${response.status}.`, told?.code);
 }
 
+/** @type {(path: string, query?: Record<string, any>, options?: Options) => Promise<any>} */
 export const get = async (path, query, options) => (await request("GET", withQuery(path, query), options)).json();
+/** @type {(path: string, body?: any, options?: Options) => Promise<any>} */
 export const post = async (path, body = {}, options) => (await request("POST", path, { ...options, body })).json();
-export const remove = async (path, options) => (await request("DELETE", path, options)).json();
+
+const PAGE = 1_000; // entries of the largest page
+
+/** Yield the pages of a list, each as an array.
+ * @param {string} path
+ * @param {Record<string, any>} query
+ * @param {AbortSignal} [signal] */
+export async function* pages(path, query = {}, signal) {
+  let after = query.after;
+  for (let more = true; more; ) {
+    const page = await get(path, { limit: PAGE, ...query, after }, { signal });
+    yield page.data;
+    after = page.last_id;
+    more = page.has_more && page.data.length > 0;
+  }
+}
+
+/** Return the entries of a list, page by page until there are `most`.
+ * @param {string} path
+ * @param {Record<string, any>} query
+ * @param {AbortSignal} [signal] */
+export async function list(path, query = {}, signal, most = Number.POSITIVE_INFINITY) {
+  const found = [];
+  for await (const page of pages(path, query, signal)) {
+    found.push(...page);
+    if (found.length >= most) break;
+  }
+  return found;
+}
 
 /** Yield the events of a server-sent stream as {id, event, data}; `data` is text.
- *  `since` is the id of the last event that the caller has. */
+ *  `since` is the id of the last event that the caller has.
+ * @param {string} path
+ * @param {Options & {since?: string | number | null}} options */
 export async function* stream(path, { method = "GET", body, signal, since } = {}) {
+  /** @type {Record<string, string>} */
   const headers = { Accept: "text/event-stream" };
   if (since) headers["Last-Event-ID"] = String(since);
   const response = await request(method, path, { body, headers, signal });
+  if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let event = fresh();
@@ -96,7 +143,7 @@ export async function* stream(path, { method = "GET", body, signal, since } = {}
       const { done, value } = await reader.read();
       if (done) return;
       const lines = (rest + value).split("\n");
-      rest = lines.pop();
+      rest = lines.pop() ?? "";
       for (const line of lines) {
         if (line.trimEnd() !== "") take(event, line.trimEnd());
         else {
@@ -110,7 +157,7 @@ export async function* stream(path, { method = "GET", body, signal, since } = {}
   }
 }
 
-const fresh = () => ({ id: "", event: "message", data: null });
+const fresh = () => ({ id: "", event: "message", data: /** @type {any} */ (null) });
 
 function take(event, line) {
   const at = line.indexOf(":");

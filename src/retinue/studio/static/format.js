@@ -1,3 +1,4 @@
+// @ts-check
 // Numbers, durations and times as people read them.
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -27,7 +28,8 @@ export function duration(seconds) {
 }
 
 /** A time between two whole seconds. */
-export const whole = (seconds) => (seconds == null ? "–" : seconds < 1 ? "< 1 s" : seconds < 60 ? `${Math.round(seconds)} s` : duration(seconds));
+export const whole = (seconds) =>
+  seconds == null ? "–" : seconds < 1 ? "< 1 s" : seconds < 60 ? `${Math.round(seconds)} s` : duration(seconds);
 
 /** A cost in the currency of the prices: "0.0123". */
 export function cost(value) {
@@ -53,5 +55,14 @@ export const moment = (at) => (at == null ? "" : clock.format(new Date(at * 1000
 /** "in_progress" → "in progress". */
 export const words = (name) => String(name ?? "").replaceAll("_", " ");
 
+/** The value of a JSON text; what is no JSON, or no text, as it is. */
+export function parsed(value) {
+  try {
+    return typeof value === "string" ? JSON.parse(value) : value;
+  } catch {
+    return value;
+  }
+}
+
 /** The text of any JSON value. */
-export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "");
+export const pretty = (value) => (typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? ""));

@@ -1,10 +1,11 @@
+// @ts-check
 // The frame of the studio: sign-in, navigation, and the view of the current address.
-import { html, render, useEffect, useState } from "./html.js";
 import { dropKeyFromAddress, get, key, signIn, signOut, takeKeyFromAddress } from "./api.js";
-import { Link, currentPath, match, useLocation } from "./router.js";
+import { html, render, useEffect, useState } from "./html.js";
+import { Dialog, Empty, ErrorBox, Loading } from "./parts/elements.js";
+import { Session, useKeys } from "./parts/hooks.js";
+import { currentPath, Link, match, useLocation } from "./router.js";
 import { routes } from "./routes.js";
-import { Dialog, Empty, ErrorBox, Loading, useKeys } from "./parts/index.js";
-import { Session } from "./parts/session.js";
 
 const THEME = "retinue.theme";
 const KEYS = [
@@ -20,29 +21,45 @@ function App() {
   const [error, setError] = useState(null);
   const [turn, setTurn] = useState(0);
   useEffect(() => {
-    const left = () => (setSession(null), setTurn((before) => before + 1));
-    const linked = () => (key() ? dropKeyFromAddress() : (takeKeyFromAddress(), left())); // into a page that is open
-    window.addEventListener("retinue:signed-out", left);
-    window.addEventListener("hashchange", linked);
-    return () => (window.removeEventListener("retinue:signed-out", left), window.removeEventListener("hashchange", linked));
+    const leaving = new AbortController();
+    const left = () => {
+      setSession(null);
+      setTurn((before) => before + 1);
+    };
+    const linked = () => {
+      if (key()) return dropKeyFromAddress(); // into a page that is open
+      takeKeyFromAddress();
+      left();
+    };
+    window.addEventListener("retinue:signed-out", left, { signal: leaving.signal });
+    window.addEventListener("hashchange", linked, { signal: leaving.signal });
+    return () => leaving.abort();
   }, []);
   useEffect(() => {
     if (!key()) return;
-    get("/v1/key").then(
-      (told) => (setSession(told), setError(null)),
-      (refused) => setError(refused),
-    );
+    get("/v1/key").then((told) => {
+      setSession(told);
+      setError(null);
+    }, setError);
   }, [turn]);
-  const again = () => (setError(null), setTurn((before) => before + 1));
-  if (!key()) return html`<${SignIn} error=${error} entered=${(value) => (signIn(value), again())} />`;
-  if (session === null) return html`<main class="alone">${error ? html`<${ErrorBox} error=${error} retry=${again} />` : html`<${Loading} />`}</main>`;
+  const again = () => {
+    setError(null);
+    setTurn((before) => before + 1);
+  };
+  const entered = (value) => {
+    signIn(value);
+    again();
+  };
+  if (!key()) return html`<${SignIn} error=${error} entered=${entered} />`;
+  if (session === null)
+    return html`<main class="alone">${error ? html`<${ErrorBox} error=${error} retry=${again} />` : html`<${Loading} />`}</main>`;
   return html`<${Session.Provider} value=${session}><${Frame} session=${session} /><//>`;
 }
 
 function SignIn({ error, entered }) {
   const submit = (event) => {
     event.preventDefault();
-    const value = new FormData(event.target).get("key").trim();
+    const value = String(new FormData(event.target).get("key")).trim();
     if (value) entered(value);
   };
   return html`<main class="alone">
@@ -69,9 +86,12 @@ function Frame({ session }) {
     <header class="bar">
       <${Link} to="/" class="brand"><${Mark} /><span>Retinue</span><//>
       <nav aria-label="Views">
-        ${routes.filter((one) => one.nav).map(
-          (one) => html`<${Link} key=${one.path} to=${one.path} aria-current=${isUnder(one, path) ? "page" : undefined}>${one.nav}<//>`,
-        )}
+        ${routes
+          .filter((one) => one.nav)
+          .map(
+            (one) =>
+              html`<${Link} key=${one.path} to=${one.path} aria-current=${isUnder(one, path) ? "page" : undefined}>${one.nav}<//>`,
+          )}
       </nav>
       <div class="bar-end">
         <span class="muted tenant" title="The tenant of this key">${session.tenant}</span>
@@ -81,15 +101,18 @@ function Frame({ session }) {
       </div>
     </header>
     <main id="view" tabindex="-1">
-      ${found
-        ? html`<${Loaded} key=${found.route.path + JSON.stringify(found.params)} route=${found.route} params=${found.params} query=${query} />`
-        : html`<${Empty} title="There is no such page"><${Link} to="/">All runs<//><//>`}
+      ${
+        found
+          ? html`<${Loaded} key=${found.route.path + JSON.stringify(found.params)} route=${found.route} params=${found.params} query=${query} />`
+          : html`<${Empty} title="There is no such page"><${Link} to="/">All runs<//><//>`
+      }
     </main>
     ${help && html`<${Help} close=${() => setHelp(false)} />`}
   `;
 }
 
-const isUnder = (route, path) => (route.path === "/" ? path === "/" || path.startsWith("/runs") : path.startsWith(route.path));
+const isUnder = (route, path) =>
+  route.path === "/" ? path === "/" || path.startsWith("/runs") : path.startsWith(route.path);
 
 const views = new Map(); // those that were loaded
 
@@ -100,7 +123,10 @@ function Loaded({ route, params, query }) {
     document.title = `${route.title} · Retinue`;
     if (view) return;
     route.load().then(
-      (module) => (views.set(route, module.default), setView(() => module.default)),
+      (module) => {
+        views.set(route, module.default);
+        setView(() => module.default);
+      },
       () => setError(new Error("This view could not be loaded. The server may have been updated: reload the page.")),
     );
   }, [route]);
@@ -126,5 +152,7 @@ function toggleTheme() {
 const chosen = localStorage.getItem(THEME);
 if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 takeKeyFromAddress();
-match(routes, currentPath())?.route.load().catch(() => {}); // while it is asked whose key this is; a failure is told later
-render(html`<${App} />`, document.getElementById("app"));
+match(routes, currentPath())
+  ?.route.load()
+  .catch(() => {}); // while it is asked whose key this is; a failure is told later
+render(html`<${App} />`, document.body.querySelector("#app") ?? document.body);

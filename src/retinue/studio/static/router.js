@@ -1,4 +1,6 @@
+// @ts-check
 // Addresses of the studio: paths under /studio, with the state of a view in the query.
+import { withQuery } from "./api.js";
 import { html, useEffect, useState } from "./html.js";
 
 const BASE = "/studio";
@@ -15,13 +17,7 @@ export function navigate(to, { replace = false } = {}) {
 
 /** Change parts of the query and stay in the view. `null` and "" remove one. */
 export function setQuery(changes, { replace = true } = {}) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    query.delete(name);
-    for (const one of [value].flat()) if (one != null && one !== "") query.append(name, one);
-  }
-  const text = query.toString();
-  navigate(here() + (text ? `?${text}` : ""), { replace });
+  navigate(withQuery(here(), changes, new URLSearchParams(location.search)), { replace });
 }
 
 const here = () => location.pathname.replace(/^\/studio\/?/, "/");
@@ -30,13 +26,10 @@ const here = () => location.pathname.replace(/^\/studio\/?/, "/");
 export function useLocation() {
   const [now, setNow] = useState(read);
   useEffect(() => {
-    const moved = () => setNow(read());
-    window.addEventListener("popstate", moved);
-    window.addEventListener(CHANGED, moved);
-    return () => {
-      window.removeEventListener("popstate", moved);
-      window.removeEventListener(CHANGED, moved);
-    };
+    const leaving = new AbortController();
+    for (const name of ["popstate", CHANGED])
+      window.addEventListener(name, () => setNow(read()), { signal: leaving.signal });
+    return () => leaving.abort();
   }, []);
   return now;
 }
@@ -50,7 +43,10 @@ const read = () => ({ path: currentPath(), query: new URLSearchParams(location.s
 export function match(routes, path) {
   for (const route of routes) {
     const names = [];
-    const pattern = route.path.replace(/:(\w+)/g, (_, name) => (names.push(name), "([^/]+)"));
+    const pattern = route.path.replace(/:(\w+)/g, (_, name) => {
+      names.push(name);
+      return "([^/]+)";
+    });
     const found = path.match(new RegExp(`^${pattern}$`));
     if (found) return { route, params: Object.fromEntries(names.map((name, at) => [name, decoded(found[at + 1])])) };
   }
@@ -68,7 +64,8 @@ function decoded(text) {
 /** A link within the studio. A click with a modifier key opens a tab, as with any link. */
 export function Link({ to, children, ...more }) {
   const go = (event) => {
-    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+      return;
     event.preventDefault();
     navigate(to);
   };

@@ -1,3 +1,4 @@
+// @ts-check
 // The views. `nav` is the name in the navigation; the first route that matches a path is its view.
 // A view is `export default function View({params, query})`, and is loaded when it is first shown.
 export const routes = [

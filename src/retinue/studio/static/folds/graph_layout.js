@@ -1,3 +1,4 @@
+// @ts-check
 // The places of a graph's nodes and edges on a plane: layers in the direction of the edges, few crossings, edges that go
 // back at the side. Pure: the same graph is always drawn alike.
 
@@ -20,21 +21,43 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
   const known = new Set(nodes.map((one) => one.id));
   const drawn = edges.filter((edge) => known.has(edge.head) && known.has(edge.tail));
   const back = backEdges(nodes, drawn);
-  const depth = depths(nodes, drawn.filter((edge) => !back.has(edge)), last);
-  const { layers, chains } = withBends(nodes, drawn.filter((edge) => !back.has(edge)), depth, across, along);
+  const depth = depths(
+    nodes,
+    drawn.filter((edge) => !back.has(edge)),
+    last,
+  );
+  const { layers, chains } = withBends(
+    nodes,
+    drawn.filter((edge) => !back.has(edge)),
+    depth,
+    across,
+    along,
+  );
   order(layers);
   spread(layers);
   const starts = offsets(layers);
   const places = new Map(layers.flat().map((cell) => [cell.id, cell]));
   const sides = new Map([...back].map((edge) => [edge, edge.head === edge.tail ? 0 : sideOf(edge, places)]));
   const lanes = (side) => [...sides.values()].filter((one) => one === side).length;
-  const beside = (side) => Math.max(0, ...[...sides].filter(([, one]) => one === side).map(([edge]) => (edge.label ?? "").length * LETTER / 2));
+  const beside = (side) =>
+    Math.max(
+      0,
+      ...[...sides].filter(([, one]) => one === side).map(([edge]) => ((edge.label ?? "").length * LETTER) / 2),
+    );
   const shift = lanes(-1) && lanes(-1) * LANE + LANE / 2 + beside(-1);
   for (const cell of places.values()) cell.at += shift;
   const extent = Math.max(0, ...layers.flat().map((cell) => cell.at + cell.size / 2));
-  const labels = Math.max(0, ...[...chains].map(([edge, chain]) => (edge.label ? chain[1].at + BESIDE + edge.label.length * LETTER : 0)));
+  const labels = Math.max(
+    0,
+    ...[...chains].map(([edge, chain]) => (edge.label ? chain[1].at + BESIDE + edge.label.length * LETTER : 0)),
+  );
   const turn = direction === "down" ? (a, l) => [a, l] : (a, l) => [l, a];
-  const total = [Math.max(extent, labels) + MARGIN + (lanes(1) + lanes(0) ? LANE * (lanes(1) + 1) + Math.max(beside(1), beside(0)) : 0), starts.end + MARGIN];
+  const total = [
+    Math.max(extent, labels) +
+      MARGIN +
+      (lanes(1) + lanes(0) ? LANE * (lanes(1) + 1) + Math.max(beside(1), beside(0)) : 0),
+    starts.end + MARGIN,
+  ];
   const [width, height] = turn(...total);
   const taken = { "-1": 0, 0: 0, 1: 0 };
   return {
@@ -47,14 +70,20 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
     }),
     edges: drawn.map((edge) => {
       const made = back.has(edge)
-        ? backwards(edge, places, starts, sides.get(edge), laneAt(sides.get(edge), ++taken[sides.get(edge)], Math.max(extent, labels), shift))
+        ? backwards(
+            edge,
+            places,
+            starts,
+            sides.get(edge),
+            laneAt(sides.get(edge), ++taken[sides.get(edge)], Math.max(extent, labels), shift),
+          )
         : forwards(chains.get(edge), starts);
       return { ...edge, back: back.has(edge), path: svgPath(made.points, turn), at: point(made.label, turn) };
     }),
   };
 }
 
-const point = ([a, l], turn) => {
+const point = (/** @type {number[]} */ [a, l], turn) => {
   const [x, y] = turn(a, l);
   return { x, y };
 };
@@ -120,7 +149,10 @@ function withBends(nodes, edges, depth, across, along) {
   };
   const cells = new Map();
   for (const node of nodes)
-    cells.set(node.id, put({ id: node.id, layer: depth.get(node.id), size: across(node), long: along(node), up: [], down: [] }));
+    cells.set(
+      node.id,
+      put({ id: node.id, layer: depth.get(node.id), size: across(node), long: along(node), up: [], down: [] }),
+    );
   const chains = new Map();
   edges.forEach((edge, number) => {
     const chain = [cells.get(edge.head)];
@@ -139,15 +171,19 @@ function withBends(nodes, edges, depth, across, along) {
 
 /** Sort each layer by the middle of its neighbours, downwards and upwards in turn. */
 function order(layers) {
-  layers.forEach((layer) => layer.forEach((cell, rank) => (cell.rank = rank)));
+  layers.forEach(rankCells);
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const side = sweep % 2 ? "down" : "up";
     for (const layer of sweep % 2 ? [...layers].reverse() : layers) {
       const wish = new Map(layer.map((cell) => [cell, mean(cell[side].map((one) => one.rank)) ?? cell.rank]));
       layer.sort((one, other) => wish.get(one) - wish.get(other) || one.rank - other.rank);
-      layer.forEach((cell, rank) => (cell.rank = rank));
+      rankCells(layer);
     }
   }
+}
+
+function rankCells(layer) {
+  for (const [rank, cell] of layer.entries()) cell.rank = rank;
 }
 
 /** Give each cell its place in its layer: near its neighbours, without overlap. */
@@ -178,7 +214,7 @@ function placed(layer, wish) {
   for (let at = 1; at < layer.length; at++) right[at] = Math.max(right[at], right[at - 1] + room(at));
   const left = [...wish];
   for (let at = layer.length - 2; at >= 0; at--) left[at] = Math.min(left[at], left[at + 1] - room(at + 1));
-  layer.forEach((cell, at) => (cell.at = (right[at] + left[at]) / 2));
+  for (const [at, cell] of layer.entries()) cell.at = (right[at] + left[at]) / 2;
 }
 
 const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
@@ -209,7 +245,10 @@ function forwards(chain, starts) {
 /** Where an edge back passes fewer nodes: -1 before them all, 1 behind. */
 function sideOf(edge, places) {
   const beside = [places.get(edge.head), places.get(edge.tail)];
-  const passed = (side) => [...places.values()].filter((cell) => cell.long && beside.some((one) => one.layer === cell.layer && (cell.at - one.at) * side > 0)).length;
+  const passed = (side) =>
+    [...places.values()].filter(
+      (cell) => cell.long && beside.some((one) => one.layer === cell.layer && (cell.at - one.at) * side > 0),
+    ).length;
   return passed(-1) < passed(1) ? -1 : 1;
 }
 
@@ -223,11 +262,17 @@ function backwards(edge, places, starts, side, over) {
   const from = [head.at + ((side || 1) * head.size) / 2, middle(head) + head.long * 0.2];
   const to = [tail.at + ((side || 1) * tail.size) / 2, middle(tail) - tail.long * 0.2];
   if (!side) over = from[0] + GAP * 0.6;
-  return { points: { kind: "corner", points: [from, [over, from[1]], [over, to[1]], to] }, label: [over, (from[1] + to[1]) / 2] };
+  return {
+    points: { kind: "corner", points: [from, [over, from[1]], [over, to[1]], to] },
+    label: [over, (from[1] + to[1]) / 2],
+  };
 }
 
 function svgPath({ kind, points }, turn) {
-  const at = (a, l) => turn(a, l).map((one) => Math.round(one * 10) / 10).join(",");
+  const at = (a, l) =>
+    turn(a, l)
+      .map((one) => Math.round(one * 10) / 10)
+      .join(",");
   const [first, ...rest] = points;
   if (kind === "corner") return `M${at(...first)} ${rest.map((one) => `L${at(...one)}`).join(" ")}`;
   let path = `M${at(...first)}`;

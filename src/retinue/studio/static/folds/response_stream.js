@@ -1,3 +1,4 @@
+// @ts-check
 // A response as it arrives: a fold over the events of the Responses API. Pure.
 
 export const FRESH = { id: "", status: "queued", items: [], error: null, usage: null, last: -1 };
@@ -5,7 +6,8 @@ const ENDS = ["completed", "failed", "incomplete", "cancelled"];
 
 /** Return the response after one more event ({type, …}). `last` is the number of the last event. */
 export function afterEvent(state, event) {
-  if (event.type === "error") return { ...state, status: "failed", error: event.message ?? event.error?.message ?? "The run failed." };
+  if (event.type === "error")
+    return { ...state, status: "failed", error: event.message ?? event.error?.message ?? "The run failed." };
   if (event.sequence_number != null && event.sequence_number <= state.last) return state;
   const next = { ...state, last: event.sequence_number ?? state.last };
   if (event.response) return told(next, event.response);
@@ -53,10 +55,12 @@ function put(state, at, item) {
 export const isOver = (state) => ENDS.includes(state.status);
 
 /** What is said in a message item. */
-export const textOf = (item) => item.text ?? (item.content ?? item.summary ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+export const textOf = (item) =>
+  item.text ?? (item.content ?? item.summary ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
 
 /** The calls that wait for a person. */
-export const waiting = (state) => (isOver(state) ? state.items.filter((item) => item?.type === "mcp_approval_request") : []);
+export const waiting = (state) =>
+  isOver(state) ? state.items.filter((item) => item?.type === "mcp_approval_request") : [];
 
 /** The run behind a response: "resp_ab12x1" → "run_ab12". */
 export const runOf = (id) => `run_${id.replace(/^resp_/, "").replace(/x\d+$/, "")}`;
@@ -64,7 +68,15 @@ export const runOf = (id) => `run_${id.replace(/^resp_/, "").replace(/x\d+$/, ""
 /** The answer to an approval request, as an item of the next request. `decision` is {kind: "approve" | "edit" |
  *  "reject" | "respond", arguments, message}. */
 export function answerItem(request, decision) {
-  if (decision.kind === "approve") return { type: "mcp_approval_response", approval_request_id: request.id, approve: true };
-  const said = decision.kind === "edit" ? { decision: "edit", arguments: decision.arguments } : { decision: decision.kind, message: decision.message };
-  return { type: "function_call_output", call_id: `call_${request.id.replace(/^mcpr_/, "")}`, output: JSON.stringify(said) };
+  if (decision.kind === "approve")
+    return { type: "mcp_approval_response", approval_request_id: request.id, approve: true };
+  const said =
+    decision.kind === "edit"
+      ? { decision: "edit", arguments: decision.arguments }
+      : { decision: decision.kind, message: decision.message };
+  return {
+    type: "function_call_output",
+    call_id: `call_${request.id.replace(/^mcpr_/, "")}`,
+    output: JSON.stringify(said),
+  };
 }

@@ -1,129 +1,164 @@
+// @ts-check
 // A run's log, folded into what views show of it. Everything here is a pure function of the events.
 
 const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
 
-/** Return what events come to:
- *  {started, spans, end, usage, requests, cached, repeated, begin, finish, hidden}
+/** A run's log, folded as it comes: each event is looked at once.
+ *  `log` is what the events so far come to:
+ *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden}
  *  A span is one thing that took time, in the order in which they began:
  *    {kind: "model" | "tool" | "person", key, step, start, end, state: "live" | "done" | "failed", …}
  *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
- *  of a tool {call, action, observation}, of a person {call, action, problem, decision}. Times are Unix seconds. */
-export function foldRun(events) {
-  const log = {
-    started: null, spans: [], end: null, hidden: false, begin: null, finish: null,
-    usage: { prompt_tokens: 0, completion_tokens: 0, cached_tokens: 0, cost: 0 }, requests: 0, repeated: 0,
+ *  of a tool {call, action, observation}, of a person {call, action, problem, decision}. Times are Unix seconds. A span
+ *  changes until it ends; the list of them only grows. */
+export class RunFold {
+  log = {
+    started: /** @type {any} */ (null),
+    spans: /** @type {any[]} */ ([]),
+    end: /** @type {any} */ (null),
+    hidden: false,
+    begin: /** @type {number | null} */ (null),
+    finish: /** @type {number | null} */ (null),
+    usage: { prompt_tokens: 0, completion_tokens: 0, cached_tokens: 0, cost: 0 },
+    calls: 0,
+    requests: 0,
+    repeated: 0,
   };
-  const open = { model: null, calls: new Map(), people: new Map(), replies: new Map() };
-  for (const event of events) {
-    const fold = Object.hasOwn(FOLDS, event.type) ? FOLDS[event.type] : null;
-    log.begin ??= event.created_at;
-    log.finish = event.created_at;
-    if (event.withheld?.length && !Object.keys(event.data).length) log.hidden = true;
-    if (fold) fold(log, open, event, event.data);
-  }
-  return log;
-}
+  last = /** @type {number | null} */ (null); // the id of the last event
+  #model = /** @type {any} */ (null); // the request that is open
+  #calls = new Map(); // spans by call
+  #people = new Map();
+  #replies = new Map(); // by step
 
-const FOLDS = {
-  started(log, open, event, data) {
-    log.started = { ...data, at: event.created_at };
-  },
-  asked(log, open, event, data) {
+  /** Take one more event of the log. */
+  add(event) {
+    const { type, data, withheld } = event;
+    this.last = event.id;
+    this.log.begin ??= event.created_at;
+    this.log.finish = event.created_at;
+    if (withheld?.length && !Object.keys(data).length) this.log.hidden = true;
+    if (TYPES.has(type)) this[type](data, event);
+  }
+
+  started(data, event) {
+    this.log.started = { ...data, at: event.created_at };
+  }
+
+  asked({ step, prompt, messages = [], closing, problem, aside, shortened }, event) {
     const hidden = Boolean(event.withheld?.includes("messages"));
-    open.model = {
-      kind: "model", key: `m${event.id}`, step: data.step, start: event.created_at, end: null, state: "live",
-      prompt: data.prompt, messages: data.messages ?? [], closing: data.closing, problem: data.problem,
-      aside: data.aside, shortened: data.shortened, retries: [], reply: null, said: "", thought: "", hidden, event: event.id,
-    };
-    log.spans.push(open.model);
-  },
-  retried(log, open, event, data) {
-    if (!open.model) return;
-    open.model.retries.push({ problem: data.problem ?? "", seconds: data.seconds, at: event.created_at });
-    open.model.said = open.model.thought = "";
-  },
-  said(log, open, event, data) {
-    if (!open.model) return;
-    open.model.said += data.text ?? "";
-    open.model.thought += data.reasoning ?? "";
-  },
-  replied(log, open, event, data) {
-    const span = open.model;
-    open.model = null;
-    if (!span || !data.reply) return;
-    Object.assign(span, { reply: data.reply, thought: data.reply.reasoning ?? "", end: event.created_at, state: "done" });
-    if (data.reply.seconds) span.start = Math.max(span.start, event.created_at - data.reply.seconds);
-    open.replies.set(data.step, data.reply);
-    add(log, data.reply.usage);
-    log.requests += 1;
-  },
-  called(log, open, event, data) {
-    if (!data.action) return;
-    const known = open.calls.get(data.action.id);
-    if (known && known.end === null) return; // it is called again after a crash
-    call(log, open, event, data.action, data.step);
-  },
-  observed(log, open, event, data) {
-    const seen = data.observation;
+    const request = { prompt, messages, closing, problem, aside, shortened, hidden };
+    this.#model = this.#open("model", step, event, { ...request, retries: [], reply: null, said: "", thought: "" });
+  }
+
+  retried(data, event) {
+    if (!this.#model) return;
+    this.#model.retries.push({ problem: data.problem ?? "", seconds: data.seconds, at: event.created_at });
+    this.#model.said = this.#model.thought = "";
+  }
+
+  said(data) {
+    if (!this.#model) return;
+    this.#model.said += data.text ?? "";
+    this.#model.thought += data.reasoning ?? "";
+  }
+
+  replied({ reply, step }, event) {
+    const span = this.#model;
+    this.#model = null;
+    if (!span || !reply) return;
+    Object.assign(span, { reply, thought: reply.reasoning ?? "", end: event.created_at, state: "done" });
+    if (reply.seconds) span.start = Math.max(span.start, event.created_at - reply.seconds);
+    this.#replies.set(step, reply);
+    this.#use(reply.usage);
+    this.log.requests += 1;
+  }
+
+  called({ action, step }, event) {
+    const known = this.#calls.get(action?.id);
+    if (action && known?.end !== null) this.#call(action, step, event); // else it is called again after a crash
+  }
+
+  observed({ observation: seen, step }, event) {
     if (!seen) return;
-    let span = open.calls.get(seen.call_id);
-    if (!span || span.end !== null) span = call(log, open, event, actionOf(open, seen.call_id, data.step), data.step);
+    let span = this.#calls.get(seen.call_id);
+    if (span?.end !== null) span = this.#call(this.#actionOf(seen.call_id, step), step, event);
     const good = ["result", "repeated"].includes(seen.outcome);
     Object.assign(span, { observation: seen, end: event.created_at, state: good ? "done" : "failed" });
-    if (seen.outcome === "repeated") log.repeated += 1;
-    add(log, seen.usage);
-  },
-  paused(log, open, event, data) {
-    if (!data.action) return;
-    const span = {
-      kind: "person", key: `p${event.id}`, step: data.step, start: event.created_at, end: null, state: "live",
-      call: data.action.id, action: data.action, problem: data.problem, decision: null, event: event.id,
-    };
-    open.people.set(data.action.id, span);
-    log.spans.push(span);
-  },
-  resumed(log, open, event, data) {
-    const span = open.people.get(data.call_id);
-    if (span) Object.assign(span, { decision: data.decision, end: event.created_at, state: "done" });
-  },
-  finished(log, open, event, data) {
-    log.end = { at: event.created_at, answer: data.answer ?? "", reason: "ANSWER", values: data.return_values ?? {} };
-    close(log, event.created_at);
-  },
-  stopped(log, open, event, data) {
-    if (PAUSES.includes(data.reason)) return;
-    log.end = { at: event.created_at, answer: data.answer || data.best || data.partial || "", reason: data.reason, unfinished: !data.answer || data.reason !== "STAGNATED", detail: data.detail ?? "", hidden: event.withheld?.includes("detail") };
-    close(log, event.created_at);
-  },
-};
+    if (seen.outcome === "repeated") this.log.repeated += 1;
+    this.#use(seen.usage);
+  }
 
-function call(log, open, event, action, step) {
-  const span = {
-    kind: "tool", key: `t${event.id}`, step, start: event.created_at, end: null, state: "live",
-    call: action.id, action, observation: null, event: event.id,
-  };
-  open.calls.set(action.id, span);
-  log.spans.push(span);
-  return span;
+  paused({ action, problem, step }, event) {
+    if (!action) return;
+    this.#people.set(
+      action.id,
+      this.#open("person", step, event, { call: action.id, action, problem, decision: null }),
+    );
+  }
+
+  resumed({ call_id, decision }, event) {
+    const span = this.#people.get(call_id);
+    if (span) Object.assign(span, { decision, end: event.created_at, state: "done" });
+  }
+
+  finished(data, event) {
+    this.#end(event, { answer: data.answer ?? "", reason: "ANSWER", values: data.return_values ?? {} });
+  }
+
+  stopped({ reason, answer, best, partial, detail }, event) {
+    if (PAUSES.includes(reason)) return;
+    const unfinished = !answer || reason !== "STAGNATED";
+    const hidden = event.withheld?.includes("detail");
+    this.#end(event, { answer: answer || best || partial || "", reason, unfinished, detail: detail ?? "", hidden });
+  }
+
+  #open(kind, step, event, more) {
+    const key = `${KEYS[kind]}${event.id}`;
+    const span = { kind, key, step, start: event.created_at, end: null, state: "live", event: event.id, ...more };
+    this.log.spans.push(span);
+    return span;
+  }
+
+  #call(action, step, event) {
+    const span = this.#open("tool", step, event, { call: action.id, action, observation: null });
+    this.#calls.set(action.id, span);
+    this.log.calls += 1;
+    return span;
+  }
+
+  /** The action of a call that was never begun: refused, unknown or repeated. The reply has it, if the model made a call. */
+  #actionOf(id, step) {
+    const place = Number(/(\d+)$/.exec(id)?.[1] ?? 0);
+    const found = this.#replies.get(step)?.calls?.[place];
+    return found ? { ...found, id } : { id, tool: "", tool_input: null };
+  }
+
+  #end(event, end) {
+    this.log.end = { at: event.created_at, ...end };
+    for (const span of this.log.spans)
+      if (span.end === null) Object.assign(span, { end: event.created_at, state: "failed" });
+  }
+
+  #use(usage) {
+    if (!usage) return;
+    const sum = this.log.usage;
+    sum.prompt_tokens += usage.input_tokens ?? 0;
+    sum.completion_tokens += usage.output_tokens ?? 0;
+    sum.cached_tokens += usage.cached_tokens ?? 0;
+    sum.cost += usage.cost ?? 0;
+  }
 }
 
-/** The action of a call that was never begun: refused, unknown or repeated. The reply has it, if the model made a call. */
-function actionOf(open, id, step) {
-  const place = Number(/(\d+)$/.exec(id)?.[1] ?? 0);
-  const found = open.replies.get(step)?.calls?.[place];
-  return found ? { ...found, id } : { id, tool: "", tool_input: null };
-}
+const KEYS = { model: "m", tool: "t", person: "p" };
+const TYPES = new Set(
+  "started asked retried said replied called observed paused resumed finished stopped".split(" "), // its methods
+);
 
-function close(log, at) {
-  for (const span of log.spans) if (span.end === null) Object.assign(span, { end: at, state: "failed" });
-}
-
-function add(log, usage) {
-  if (!usage) return;
-  log.usage.prompt_tokens += usage.input_tokens ?? 0;
-  log.usage.completion_tokens += usage.output_tokens ?? 0;
-  log.usage.cached_tokens += usage.cached_tokens ?? 0;
-  log.usage.cost += usage.cost ?? 0;
+/** Return what the events of a whole log come to. */
+export function foldRun(events) {
+  const fold = new RunFold();
+  for (const event of events) fold.add(event);
+  return fold.log;
 }
 
 /** Return the messages of the whole prompt that a model span sent: those of its prompt's earlier requests, and then its
@@ -157,7 +192,14 @@ const calls = (one) => (one.calls ?? []).map((made) => `\n→ ${made.tool} ${JSO
 
 /** The name of a span in lists. */
 export function title(span) {
-  if (span.kind === "model") return span.closing ? "Closing question" : span.aside ? "Check" : span.prompt > 0 ? `Prompt ${span.prompt + 1}` : "Model";
+  if (span.kind === "model")
+    return span.closing
+      ? "Closing question"
+      : span.aside
+        ? "Check"
+        : span.prompt > 0
+          ? `Prompt ${span.prompt + 1}`
+          : "Model";
   if (span.kind === "person") return `Person: ${span.action.tool}`;
   return span.action.tool || "Call";
 }
@@ -170,11 +212,17 @@ export function summary(span) {
 }
 
 const called = (reply) => (reply.calls ?? []).map((one) => `→ ${one.tool}`).join("  ");
-const line = (text) => String(text ?? "").slice(0, 400).replace(/\s+/g, " ").trim();
+const line = (text) =>
+  String(text ?? "")
+    .slice(0, 400)
+    .replace(/\s+/g, " ")
+    .trim();
 
 function compact(input) {
   if (!input || typeof input !== "object") return input == null ? "" : String(input);
-  return Object.entries(input).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
+  return Object.entries(input)
+    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join(", ");
 }
 
 /** Return a span's place on a time line as shares of 1: {left, width}. */
@@ -190,6 +238,6 @@ export function ticks(seconds, most = 6) {
   if (!(seconds >= 0.002)) return [0];
   const rough = seconds / most;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? 10 * power;
   return Array.from({ length: Math.floor(seconds / step + 1e-9) + 1 }, (_, at) => at * step);
 }

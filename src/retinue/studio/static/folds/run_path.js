@@ -1,3 +1,4 @@
+// @ts-check
 // Which way a run took through what it ran on: the nodes that were used, how often and in which order, and the edges
 // between them. A fold over the run's events. Pure.
 
@@ -73,7 +74,9 @@ const firstOf = (graph) => graph.nodes[0]?.id;
 
 function chosen(graph, edge, tail, steps, head, number) {
   if (number === head + 1) return true;
-  const rivals = graph.edges.filter((one) => one.kind === "conditional" && one.head === edge.head).map((one) => one.tail);
+  const rivals = graph.edges
+    .filter((one) => one.kind === "conditional" && one.head === edge.head)
+    .map((one) => one.tail);
   return !(steps[head + 1] ?? []).some((name) => rivals.includes(name) && name !== tail);
 }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The rows of a run's list: its spans, and those of members that were opened, below the call that began them. Pure.
 
 /** Return the rows of the time line: {key, span, depth, runId, member, open}. `members` maps a run's id to
@@ -6,7 +7,7 @@ export function timelineRows(runId, spans, members, opened, depth = 0, prefix = 
   const rows = [];
   for (const span of spans) {
     const key = prefix + span.key;
-    const member = span.kind === "tool" ? members.byCall.get(`${runId}/${span.call}`) ?? null : null;
+    const member = span.kind === "tool" ? (members.byCall.get(`${runId}/${span.call}`) ?? null) : null;
     const open = opened.has(key);
     rows.push({ key, span, depth, runId, member, open });
     const log = member && open ? members.logs.get(member.id) : null;

@@ -1,3 +1,4 @@
+// @ts-check
 // Two runs side by side: their steps, and where they part. Pure.
 
 const DONE = new Set(["result", "repeated"]);
@@ -12,7 +13,17 @@ export function stepsOf(events) {
     const last = steps[steps.length - 1];
     const over = calls && last?.calls.length && last.calls.every((call) => call.output !== null);
     if (last && last.log === number && !last.ended && !over) return last;
-    const made = { step: steps.length + 1, log: number, reply: "", thought: "", problem: "", calls: [], tokens: 0, seconds: 0, ended: null };
+    const made = {
+      step: steps.length + 1,
+      log: number,
+      reply: "",
+      thought: "",
+      problem: "",
+      calls: [],
+      tokens: 0,
+      seconds: 0,
+      ended: null,
+    };
     steps.push(made);
     return made;
   };
@@ -46,14 +57,28 @@ function called(at, calls, data, waits) {
     known.outcome = waits ? "waits" : "";
     return;
   }
-  const made = { id: action.id, tool: action.tool, input: action.tool_input, output: null, outcome: waits ? "waits" : "", seconds: null, note: "" };
+  const made = {
+    id: action.id,
+    tool: action.tool,
+    input: action.tool_input,
+    output: null,
+    outcome: waits ? "waits" : "",
+    seconds: null,
+    note: "",
+  };
   calls.set(action.id, made);
   at(data.step, true).calls.push(made);
 }
 
 function observed(calls, seen) {
   const call = calls.get(seen?.call_id);
-  if (call) Object.assign(call, { output: seen.text ?? "", outcome: seen.outcome ?? "result", seconds: seen.seconds ?? null, note: seen.note ?? "" });
+  if (call)
+    Object.assign(call, {
+      output: seen.text ?? "",
+      outcome: seen.outcome ?? "result",
+      seconds: seen.seconds ?? null,
+      note: seen.note ?? "",
+    });
 }
 
 export const succeeded = (outcome) => DONE.has(outcome);
@@ -63,8 +88,12 @@ export const succeeded = (outcome) => DONE.has(outcome);
 export function align(one, other) {
   const rows = [];
   const put = (a, b) => rows.push({ a, b, same: a !== null && b !== null && said(a) === said(b) });
-  const [steps, ends] = [[one, other].map((its) => its.filter((step) => !step.ended)), [one, other].map((its) => its.find((step) => step.ended) ?? null)];
-  for (let at = 0; at < Math.max(...steps.map((its) => its.length)); at++) put(steps[0][at] ?? null, steps[1][at] ?? null);
+  const [steps, ends] = [
+    [one, other].map((its) => its.filter((step) => !step.ended)),
+    [one, other].map((its) => its.find((step) => step.ended) ?? null),
+  ];
+  for (let at = 0; at < Math.max(...steps.map((its) => its.length)); at++)
+    put(steps[0][at] ?? null, steps[1][at] ?? null);
   if (ends[0] || ends[1]) put(...ends);
   return { rows, parted: rows.findIndex((row) => !row.same) };
 }
@@ -83,5 +112,9 @@ function said(step) {
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]));
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, sorted(value[name])]),
+  );
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // The difference of two texts by words or lines (Myers 1986, An O(ND) difference algorithm). Pure, and bounded: texts
 // that differ in more than a limit are shown as replaced.
 
@@ -22,7 +23,12 @@ export function diff(old, now, most = MOST_CHANGES) {
   let start = 0;
   while (start < old.length && start < now.length && old[start] === now[start]) start++;
   let end = 0;
-  while (end < old.length - start && end < now.length - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end++;
+  while (
+    end < old.length - start &&
+    end < now.length - start &&
+    old[old.length - 1 - end] === now[now.length - 1 - end]
+  )
+    end++;
   const made = [
     ...old.slice(0, start).map((text) => ({ kind: "same", text })),
     ...middle(old.slice(start, old.length - end), now.slice(start, now.length - end), most),

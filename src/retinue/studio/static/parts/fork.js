@@ -1,18 +1,17 @@
+// @ts-check
 // A new run that begins as another did, up to a step, and then goes on with something changed.
+import { post } from "../api.js";
 import { html, useState } from "../html.js";
-import { get, post } from "../api.js";
 import { navigate } from "../router.js";
-import { Dialog } from "./dialog.js";
-import { ErrorBox } from "./notices.js";
-import { useResource } from "./resource.js";
-import { useSession } from "./session.js";
+import { Dialog, ErrorBox } from "./elements.js";
+import { useGet, useSession } from "./hooks.js";
 
 /** `calls` are the observed calls of the step, which can be edited: [{id, tool, text}]. */
 export function Fork({ run, step, calls, instructions, close }) {
   const { prompts } = useSession();
-  const { data } = useResource((signal) => get("/v1/studio/agents", {}, { signal }), []);
+  const { data } = useGet("/v1/studio/agents");
   const agents = (data?.data ?? []).map((one) => one.id);
-  const [state, setState] = useState({ busy: false, error: null });
+  const [state, setState] = useState({ busy: false, error: /** @type {any} */ (null) });
   const send = async (event) => {
     event.preventDefault();
     const given = new FormData(event.target);

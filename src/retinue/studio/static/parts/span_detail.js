@@ -1,12 +1,12 @@
+// @ts-check
 // All that is known of one span: a request to a model, a call of a tool, or a question to a person.
-import { html, useMemo, useState } from "../html.js";
-import { count, cost, duration } from "../format.js";
 import { formerPrompt, promptOf, promptText, title } from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
-import { Hidden } from "./notices.js";
-import { Status } from "./status.js";
-import { Json, Text, Thoughts } from "./text.js";
+import { cost, count, duration } from "../format.js";
+import { html, useMemo, useState } from "../html.js";
 import { Link } from "../router.js";
+import { Hidden, Status } from "./elements.js";
+import { Json, Parts, Text, Thoughts } from "./text.js";
 
 const EARLIER = 100; // messages shown of those that the model had seen before
 
@@ -28,7 +28,8 @@ function Facts({ span, member }) {
   const usage = span.reply?.usage ?? span.observation?.usage;
   const facts = [
     `step ${span.step}`,
-    span.end !== null && duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
+    span.end !== null &&
+      duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
     span.reply?.first_token_seconds ? `first token after ${duration(span.reply.first_token_seconds)}` : null,
     usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,
     usage?.cached_tokens ? `${count(usage.cached_tokens)} of them cached` : null,
@@ -87,22 +88,22 @@ function Prompt({ span, spans }) {
       <span class="muted num">${count(messages.length)} messages${fresh ? `, ${count(messages.length - fresh)} new` : ""}</span>
       ${former && html`<button class="quiet push" aria-pressed=${changes} onClick=${() => setChanges(!changes)}>${changes ? "Show messages" : "What changed"}</button>`}
     </div>
-    ${changes && former
-      ? html`<${Changes} before=${promptText(promptOf(spans, former).messages)} after=${promptText(messages)} />`
-      : html`
+    ${
+      changes && former
+        ? html`<${Changes} before=${promptText(promptOf(spans, former).messages)} after=${promptText(messages)} />`
+        : html`
         ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(fresh)} messages that it had seen before</button>`}
         ${before.length > EARLIER && html`<p class="muted">The last ${EARLIER} of them:</p>`}
         ${before.slice(-EARLIER).map((one, at) => html`<${Message} key=${`old${at}`} message=${one} />`)}
         ${messages.slice(fresh).map((one, at) => html`<${Message} key=${`new${at}`} message=${one} fresh=${fresh > 0} />`)}
-      `}
+      `
+    }
   </section>`;
 }
 
 function Changes({ before, after }) {
   const parts = useMemo(() => textDiff(before, after), [before, after]);
-  return html`<pre class="diff" tabindex="0" aria-label="What changed in the prompt">${parts.map((one, at) =>
-    one.kind === "added" ? html`<ins key=${at}>${one.text}</ins>` : one.kind === "removed" ? html`<del key=${at}>${one.text}</del>` : html`<span key=${at}>${one.text}</span>`,
-  )}</pre>`;
+  return html`<pre class="diff" tabindex="0" aria-label="What changed in the prompt"><${Parts} parts=${parts} /></pre>`;
 }
 
 const Message = ({ message, fresh }) => html`<div class="message ${fresh ? "message-new" : ""}">
@@ -127,10 +128,12 @@ function Person({ span }) {
   return html`
     ${span.problem && html`<${Text} label="Why a person is asked" value=${span.problem} />`}
     <${Json} label="Input" value=${span.action.tool_input ?? ""} />
-    ${span.decision &&
-    html`<section class="stack"><h3>Decision: ${span.decision.kind}</h3>
+    ${
+      span.decision &&
+      html`<section class="stack"><h3>Decision: ${span.decision.kind}</h3>
       ${span.decision.tool_input != null && html`<${Json} label="Edited input" value=${span.decision.tool_input} />`}
       ${span.decision.message && html`<${Text} label="Message" value=${span.decision.message} />`}
-    </section>`}
+    </section>`
+    }
   `;
 }

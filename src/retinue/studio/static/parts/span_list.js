@@ -1,8 +1,9 @@
+// @ts-check
 // The list of a run's spans: each a row with its place in time.
-import { html, useCallback, useState } from "../html.js";
-import { duration, short } from "../format.js";
 import { place, summary, ticks, title } from "../folds/run_log.js";
 import { stepFigures } from "../folds/span_rows.js";
+import { duration, short } from "../format.js";
+import { html, useCallback, useState } from "../html.js";
 import { VirtualList } from "./virtual_list.js";
 
 const HEIGHT = 34;
@@ -13,7 +14,8 @@ export function SpanList({ rows, at, choose, toggle, begin: first, finish: last,
   const [inSight, setInSight] = useState([0, 0]);
   const seen = useCallback((top, bottom) => setInSight([top, bottom]), []);
   const [begin, finish] = rows.length > MANY ? timesOf(rows.slice(...inSight), first, last) : [first, last];
-  const row = (index) => html`<${Row} key=${rows[index].key} row=${rows[index]} index=${index} chosen=${index === at} choose=${choose} toggle=${toggle} begin=${begin} finish=${finish} />`;
+  const row = (index) =>
+    html`<${Row} key=${rows[index].key} row=${rows[index]} index=${index} chosen=${index === at} choose=${choose} toggle=${toggle} begin=${begin} finish=${finish} />`;
   return html`<div class="spans">
     <div class="axis" aria-hidden="true"><span></span><span class="axis-marks">
       ${ticks(finish - begin, innerWidth > 720 ? 4 : 2).map((one) => html`<span key=${one} style=${{ left: `${(one / Math.max(finish - begin, 1e-6)) * 100}%` }}>${mark(one, begin - first)}</span>`)}
@@ -23,7 +25,8 @@ export function SpanList({ rows, at, choose, toggle, begin: first, finish: last,
 }
 
 /** The first mark says when the rows begin, the others how much later they are. */
-const mark = (seconds, from) => (seconds ? `${from > 0.0005 ? "+" : ""}${duration(seconds)}` : from > 0.0005 ? duration(from) : "0");
+const mark = (seconds, from) =>
+  seconds ? `${from > 0.0005 ? "+" : ""}${duration(seconds)}` : from > 0.0005 ? duration(from) : "0";
 
 function timesOf(rows, first, last) {
   let [begin, finish] = [Infinity, -Infinity];
@@ -40,7 +43,10 @@ function Row({ row, index, chosen, choose, toggle, begin, finish }) {
   const kind = row.span ? (row.member ? "member" : row.span.kind) : "step";
   const state = row.span ? row.span.state : "";
   const expands = !row.span || row.member;
-  const flip = (event) => (event.stopPropagation(), toggle(row));
+  const flip = (event) => {
+    event.stopPropagation();
+    toggle(row);
+  };
   return html`<div id=${`row-${index}`} class="span-row span-${kind} is-${state}" role="option" aria-selected=${chosen} onClick=${() => choose(index)} onDblClick=${() => expands && toggle(row)}>
     <span class="span-name" style=${{ paddingLeft: `${row.depth * 16}px` }}>
       ${expands ? html`<span class="twist" aria-hidden="true" onClick=${flip}>${row.open ? "▾" : "▸"}</span>` : html`<span class="twist"></span>`}
@@ -64,5 +70,7 @@ const stepSpan = (row) => stepFigures(row.spans);
 
 function stepSays(row) {
   const told = stepFigures(row.spans);
-  return [told.tokens && `${short(told.tokens)} tokens`, told.calls && `${told.calls} call${told.calls > 1 ? "s" : ""}`].filter(Boolean).join(", ");
+  return [told.tokens && `${short(told.tokens)} tokens`, told.calls && `${told.calls} call${told.calls > 1 ? "s" : ""}`]
+    .filter(Boolean)
+    .join(", ");
 }

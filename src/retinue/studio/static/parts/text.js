@@ -1,6 +1,7 @@
+// @ts-check
 // Text of models, tools and people. It is always shown as text: no markup in it is interpreted, and no link loads.
+import { parsed, pretty } from "../format.js";
 import { html, useState } from "../html.js";
-import { pretty } from "../format.js";
 
 const LINES = 14;
 const CHARACTERS = 2_000;
@@ -12,33 +13,35 @@ export function Text({ value, label, lines = LINES, plain = false }) {
   const folded = fold(text, lines);
   const cut = folded.length < text.length;
   return html`<figure class="text ${plain ? "text-plain" : ""}">
-    ${(label || text) &&
-    html`<figcaption>
+    ${
+      (label || text) &&
+      html`<figcaption>
       <span class="label">${label}</span>
       ${text && html`<${Copy} text=${text} label=${label} />`}
-    </figcaption>`}
+    </figcaption>`
+    }
     <pre tabindex="0" aria-label=${label || "Text"}>${open || !cut ? text : folded}${text === "" && html`<span class="muted">empty</span>`}</pre>
-    ${cut &&
-    html`<button class="quiet more" aria-expanded=${open} onClick=${() => setOpen(!open)}>
+    ${
+      cut &&
+      html`<button class="quiet more" aria-expanded=${open} onClick=${() => setOpen(!open)}>
       ${open ? "Show less" : `Show all ${text.length.toLocaleString("en")} characters`}
-    </button>`}
+    </button>`
+    }
   </figure>`;
 }
 
 /** What a model thought before its reply, folded. */
-export const Thoughts = ({ text }) => (text?.trim() ? html`<details class="thoughts"><summary>Thoughts</summary><${Text} label="Thoughts" value=${text} lines=${60} /></details>` : null);
+export const Thoughts = ({ text }) =>
+  text?.trim()
+    ? html`<details class="thoughts"><summary>Thoughts</summary><${Text} label="Thoughts" value=${text} lines=${60} /></details>`
+    : null;
 
 /** A JSON value, indented. */
 export const Json = ({ value, ...more }) => html`<${Text} value=${readable(value)} ...${more} />`;
 
 function readable(value) {
-  if (typeof value !== "string") return value;
-  try {
-    const read = JSON.parse(value);
-    return typeof read === "object" && read !== null ? read : value;
-  } catch {
-    return value;
-  }
+  const read = parsed(value);
+  return typeof read === "object" && read !== null ? read : value;
 }
 
 function fold(text, lines) {
@@ -66,3 +69,9 @@ export function Copy({ text, label = "" }) {
     <span aria-live="polite">${done ? "Copied" : "Copy"}</span>
   </button>`;
 }
+
+/** The pieces of a text, of which some were added or removed. */
+export const Parts = ({ parts }) =>
+  parts.map(({ kind, text }, at) =>
+    kind === "same" ? text : kind === "added" ? html`<ins key=${at}>${text}</ins>` : html`<del key=${at}>${text}</del>`,
+  );

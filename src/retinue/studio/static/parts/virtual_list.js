@@ -1,10 +1,11 @@
+// @ts-check
 // A list of thousands of rows of one height, of which only those in sight exist.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const AROUND = 12; // rows beyond the edges
 
 /** `row(index)` renders a row; `at` is the index that is kept in sight; `seen(first, last)` is told which are. */
-export function VirtualList({ count, height, at = -1, row, label, follow = false, seen = () => {} }) {
+export function VirtualList({ count, height, at = -1, row, label, follow = false, seen }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, size: 900 });
   useEffect(() => {
@@ -24,7 +25,7 @@ export function VirtualList({ count, height, at = -1, row, label, follow = false
     if (follow && box.current) box.current.scrollTop = count * height;
   }, [count, follow]);
   const [top, bottom] = [Math.floor(view.top / height), Math.min(count, Math.ceil((view.top + view.size) / height))];
-  useEffect(() => seen(top, bottom), [top, bottom]);
+  useEffect(() => seen?.(top, bottom), [top, bottom]);
   const scrolled = () => setView({ top: box.current.scrollTop, size: box.current.clientHeight });
   const first = Math.max(0, top - AROUND);
   const last = Math.min(count, bottom + AROUND);

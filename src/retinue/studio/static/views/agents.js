@@ -1,14 +1,17 @@
+// @ts-check
 // The agents, teams and pipelines that are served: a list, and each drawn, with the path of a run on it.
-import { html, useMemo, useState } from "../html.js";
 import { get } from "../api.js";
-import { ago, words } from "../format.js";
-import { setQuery } from "../router.js";
 import { graphOf } from "../folds/agent_graph.js";
 import { edgesWalked, visitsOf } from "../folds/run_path.js";
 import { stepsOf } from "../folds/step_alignment.js";
-import { Empty, ErrorBox, Hidden, Json, Link, Loading, PageHead, Status, Table, Text, useResource } from "../parts/index.js";
+import { ago, words } from "../format.js";
+import { html, useMemo, useState } from "../html.js";
+import { Empty, Hidden, PageHead, Status, Table } from "../parts/elements.js";
+import { useGet, useResource } from "../parts/hooks.js";
+import { allEvents } from "../parts/run_events.js";
+import { Json, Text } from "../parts/text.js";
+import { Link, setQuery } from "../router.js";
 import { Drawing } from "./graph_drawing.js";
-import { allEvents } from "./run_events.js";
 
 const KINDS = { agent: "agent", graph: "graph of roles", chain: "chain", pipeline: "pipeline" };
 const MEMBERS = 20; // of a run, whose logs are read for its path
@@ -17,7 +20,11 @@ const COLUMNS = [
   { name: "name", title: "Name", cell: (one) => html`<span class="strong">${one.id}</span>` },
   { name: "kind", title: "Kind", cell: (one) => KINDS[one.kind] ?? one.kind },
   { name: "model", title: "Model", cell: (one) => one.model ?? html`<span class="muted">none</span>` },
-  { name: "strategy", title: "Strategy", cell: (one) => (one.graph ? html`<span class="muted">${one.kind}</span>` : one.strategy ?? "–") },
+  {
+    name: "strategy",
+    title: "Strategy",
+    cell: (one) => (one.graph ? html`<span class="muted">${one.kind}</span>` : (one.strategy ?? "–")),
+  },
   { name: "parts", title: "Made of", wide: true, cell: (one) => html`<span class="muted">${madeOf(one)}</span>` },
 ];
 
@@ -26,29 +33,35 @@ export default function Agents({ params, query }) {
 }
 
 function List() {
-  const { data, error, reload } = useResource((signal) => get("/v1/studio/agents", {}, { signal }), []);
-  if (error) return html`<${ErrorBox} error=${error} retry=${reload} />`;
-  if (!data) return html`<${Loading} />`;
+  const { data, notice } = useGet("/v1/studio/agents");
+  if (notice) return notice;
   return html`<${PageHead} title="Agents" lead="What this server offers as models." />
-    ${data.data.length
-      ? html`<div class="labelled"><${Table} label="Agents" columns=${COLUMNS} rows=${data.data} to=${(one) => addressOf(one.id)} /></div>`
-      : html`<${Empty} title="No agents are served">Start the server with a file: <code>retinue serve agents.yml</code><//>`}`;
+    ${
+      data.data.length
+        ? html`<div class="labelled"><${Table} label="Agents" columns=${COLUMNS} rows=${data.data} to=${(one) => addressOf(one.id)} /></div>`
+        : html`<${Empty} title="No agents are served">Start the server with a file: <code>retinue serve agents.yml</code><//>`
+    }`;
 }
 
 const addressOf = (name) => `/agents/${encodeURIComponent(name)}`;
 
 function madeOf(outline) {
-  const names = outline.graph ? outline.graph.nodes.filter((node) => node.kind !== "end").map((node) => node.label) : outline.tools.map((tool) => tool.name);
-  return names.length > 8 ? `${names.slice(0, 7).join(", ")} and ${names.length - 7} more` : names.join(", ") || "no tools";
+  const names = outline.graph
+    ? outline.graph.nodes.filter((node) => node.kind !== "end").map((node) => node.label)
+    : outline.tools.map((tool) => tool.name);
+  return names.length > 8
+    ? `${names.slice(0, 7).join(", ")} and ${names.length - 7} more`
+    : names.join(", ") || "no tools";
 }
 
 function Agent({ name, query }) {
   const wanted = query.get("run") ?? "";
-  const { data, error, reload } = useResource((signal) => get(`/v1/studio/agents/${encodeURIComponent(name)}`, {}, { signal }), [name]);
-  if (error) return html`<${ErrorBox} error=${error} retry=${reload} />`;
-  if (!data) return html`<${Loading} />`;
+  const { data, notice } = useGet(`/v1/studio/agents/${encodeURIComponent(name)}`);
+  if (notice) return notice;
   const run = data.kind === "pipeline" ? "" : wanted; // a log has one call of a whole pipeline, and none of its nodes
-  const lead = [KINDS[data.kind] ?? data.kind, data.model, data.graph ? null : data.strategy].filter(Boolean).join(" · ");
+  const lead = [KINDS[data.kind] ?? data.kind, data.model, data.graph ? null : data.strategy]
+    .filter(Boolean)
+    .join(" · ");
   return html`<${PageHead} title=${data.id} lead=${lead}>
       <${Link} class="button" to=${`/playground?agent=${encodeURIComponent(data.id)}`}>Try it<//>
     <//>
@@ -58,7 +71,7 @@ function Agent({ name, query }) {
 
 /** Chooses the run whose path is shown. */
 function PathPicker({ agent, run }) {
-  const { data } = useResource((signal) => get("/v1/runs", { model: agent, limit: 30, figures: true }, { signal }), [agent]);
+  const { data } = useGet("/v1/runs", { model: agent, limit: 30, figures: true });
   const runs = data?.data ?? [];
   const known = runs.some((one) => one.id === run);
   return html`<div class="toolbar">
@@ -72,18 +85,22 @@ function PathPicker({ agent, run }) {
   </div>`;
 }
 
-const titleOf = (run) => `${run.question ? `${run.question.slice(0, 60)} · ` : ""}${words(run.status)} · ${ago(run.created_at)}`;
+const titleOf = (run) =>
+  `${run.question ? `${run.question.slice(0, 60)} · ` : ""}${words(run.status)} · ${ago(run.created_at)}`;
 
 function Drawn({ outline, run }) {
   const graph = useMemo(() => graphOf(outline), [outline]);
   const [chosen, setChosen] = useState(null);
-  const { data, error, reload } = useResource((signal) => (run ? pathOf(run, signal) : Promise.resolve(null)), [run]);
+  const { data, error, notice } = useResource((signal) => (run ? pathOf(run, signal) : Promise.resolve(null)), [run]);
   const path = run ? data : null;
   const used = useMemo(() => path && usedNodes(graph, path), [graph, path]);
-  const walked = useMemo(() => path && (graph.direction === "down" ? edgesWalked(graph, path) : toTools(graph, used)), [graph, path, used]);
+  const walked = useMemo(
+    () => path && (graph.direction === "down" ? edgesWalked(graph, path) : toTools(graph, used)),
+    [graph, path, used],
+  );
   const node = graph.nodes.find((one) => one.id === chosen);
   const choose = (id) => setChosen(id === chosen ? null : id);
-  return html`${run && error && html`<${ErrorBox} error=${error} retry=${reload} />`}
+  return html`${run && error && notice}
     <div class=${`split ${node ? "split-open" : ""}`}>
       <div>
         <${Drawing} graph=${graph} used=${used ?? undefined} walked=${walked} chosen=${chosen} choose=${choose} label=${`${outline.id}, drawn`} />
@@ -108,9 +125,14 @@ function Legend({ graph, path }) {
 async function pathOf(id, signal) {
   const events = await allEvents(id, signal);
   const children = await get("/v1/runs", { parent: id, limit: MEMBERS, order: "asc" }, { signal });
-  const names = new Map(events.filter((one) => one.type === "called").map((one) => [one.data.action?.id, one.data.action?.tool]));
+  const names = new Map(
+    events.filter((one) => one.type === "called").map((one) => [one.data.action?.id, one.data.action?.tool]),
+  );
   const members = await Promise.all(
-    children.data.map(async (run) => ({ name: names.get(run.call_id) ?? run.model, events: await allEvents(run.id, signal, 500) })),
+    children.data.map(async (run) => ({
+      name: names.get(run.call_id) ?? run.model,
+      events: await allEvents(run.id, signal, 500),
+    })),
   );
   const path = visitsOf(events);
   for (const member of members)
@@ -134,7 +156,9 @@ function usedNodes(graph, path) {
 }
 
 const toTools = (graph, used) =>
-  new Map(graph.edges.map((edge, index) => [index, used.get(edge.tail)?.orders.length ?? 0]).filter(([, times]) => times));
+  new Map(
+    graph.edges.map((edge, index) => [index, used.get(edge.tail)?.orders.length ?? 0]).filter(([, times]) => times),
+  );
 
 /** What a node is, and what it did in the run. */
 function Detail({ node, path, close }) {
@@ -159,8 +183,9 @@ function Detail({ node, path, close }) {
     ${part?.withheld && html`<${Hidden} what="Instructions and descriptions" />`}
     ${tool?.parameters?.properties && Object.keys(tool.parameters.properties).length > 0 && html`<${Json} label="Parameters" value=${tool.parameters} />`}
     ${part?.graph && html`<details><summary>${KINDS[part.kind]} inside</summary><${Inner} part=${part} /></details>`}
-    ${calls.length > 0 &&
-    html`<h3>In this run</h3>
+    ${
+      calls.length > 0 &&
+      html`<h3>In this run</h3>
       ${calls.slice(0, 20).map(
         (call) => html`<section key=${call.id} class="call">
           <${Status} value=${call.outcome || "in_progress"} />
@@ -168,7 +193,8 @@ function Detail({ node, path, close }) {
           ${call.output !== null && html`<${Json} label="Output" value=${call.output} lines=${6} />`}
         </section>`,
       )}
-      ${calls.length > 20 && html`<p class="muted">and ${calls.length - 20} more calls</p>`}`}
+      ${calls.length > 20 && html`<p class="muted">and ${calls.length - 20} more calls</p>`}`
+    }
   </aside>`;
 }
 
@@ -177,7 +203,7 @@ const Fact = ({ name, value }) => (value ? html`<dt>${name}</dt><dd>${value}</dd
 function kindOf(node) {
   if (node.kind === "end") return node.id === "END" ? "the end" : "the beginning";
   if (node.kind === "gate") return "a person decides";
-  return node.part ? KINDS[node.part.kind] ?? node.part.name : node.made_of ?? "tool";
+  return node.part ? (KINDS[node.part.kind] ?? node.part.name) : (node.made_of ?? "tool");
 }
 
 function Inner({ part }) {

@@ -1,8 +1,9 @@
+// @ts-check
 // A conversation with an agent by the Responses API, which goes on while other views are shown. It is this tab's alone,
 // and forgotten when its user signs out.
-import { useEffect, useState } from "../html.js";
 import { ApiError, post, request, stream } from "../api.js";
-import { FRESH, afterEvent, answerItem, isOver, waiting } from "../folds/response_stream.js";
+import { afterEvent, answerItem, FRESH, isOver, waiting } from "../folds/response_stream.js";
+import { useEffect, useState } from "../html.js";
 
 const TRIES = 4; // to go on with a stream that was cut
 const INLINE = 2_000_000; // bytes of an image that is sent with the request; larger ones are uploaded
@@ -13,7 +14,7 @@ const readers = new Set();
 window.addEventListener("retinue:signed-out", reset);
 
 function fresh(agent = "") {
-  return { agent, turns: [], sending: false };
+  return { agent, turns: /** @type {any[]} */ ([]), sending: false };
 }
 
 function changed() {
@@ -69,12 +70,22 @@ export async function stop() {
 }
 
 function lastResponse() {
-  const found = chat.turns.flatMap((turn) => turn.responses).filter((one) => one.id && one.status !== "cancelled" && one.status !== "failed");
+  const found = chat.turns
+    .flatMap((turn) => turn.responses)
+    .filter((one) => one.id && one.status !== "cancelled" && one.status !== "failed");
   return found.length ? found[found.length - 1].id : null;
 }
 
 async function follow(mine, turn, input, previous) {
-  const body = { model: mine.agent, input, stream: true, background: true, include: ["mcp_call"], reasoning: { summary: "auto" }, ...(previous ? { previous_response_id: previous } : {}) };
+  const body = {
+    model: mine.agent,
+    input,
+    stream: true,
+    background: true,
+    include: ["mcp_call"],
+    reasoning: { summary: "auto" },
+    ...(previous ? { previous_response_id: previous } : {}),
+  };
   const at = turn.responses.length;
   let state = { ...FRESH, began: performance.now(), times: {} };
   const show = (next) => {
@@ -100,7 +111,9 @@ async function read(body, now, show) {
   for (let tries = 0; ; tries++) {
     try {
       const { id, last } = now();
-      const events = id ? stream(`/v1/responses/${id}?stream=true&starting_after=${last}`) : stream("/v1/responses", { method: "POST", body });
+      const events = id
+        ? stream(`/v1/responses/${id}?stream=true&starting_after=${last}`)
+        : stream("/v1/responses", { method: "POST", body });
       for await (const { data } of events) {
         if (data.startsWith("{")) show(timed(now(), JSON.parse(data)));
       }
@@ -130,12 +143,17 @@ export async function attach(file) {
   if (file.size > MOST_BYTES) throw new Error(`${file.name} is too large: files have at most 20 MB.`);
   const image = /^image\/(png|jpeg|gif|webp)$/.test(file.type);
   const preview = image ? URL.createObjectURL(file) : null;
-  if (image && file.size <= INLINE) return { name: file.name, preview, content: { type: "input_image", image_url: await dataUrl(file) } };
+  if (image && file.size <= INLINE)
+    return { name: file.name, preview, content: { type: "input_image", image_url: await dataUrl(file) } };
   const form = new FormData();
   form.append("purpose", image ? "vision" : "user_data");
   form.append("file", file, file.name);
   const { id } = await (await request("POST", "/v1/files", { body: form })).json();
-  return { name: file.name, preview, content: image ? { type: "input_image", file_id: id } : { type: "input_file", file_id: id } };
+  return {
+    name: file.name,
+    preview,
+    content: image ? { type: "input_image", file_id: id } : { type: "input_file", file_id: id },
+  };
 }
 
 function dataUrl(file) {

@@ -1,12 +1,14 @@
+// @ts-check
 // Two runs side by side: what differs in all, and step by step from where they part.
-import { html, useMemo, useState } from "../html.js";
-import { get } from "../api.js";
-import { ago, cost, count, duration, pretty, words } from "../format.js";
-import { setQuery } from "../router.js";
+
 import { align, stepsOf } from "../folds/step_alignment.js";
 import { textDiff } from "../folds/text_diff.js";
-import { Empty, ErrorBox, Link, Loading, PageHead, Status, useResource } from "../parts/index.js";
-import { runWithEvents } from "./run_events.js";
+import { ago, cost, count, duration, pretty, words } from "../format.js";
+import { html, useMemo, useState } from "../html.js";
+import { Empty, PageHead, Status } from "../parts/elements.js";
+import { useGet, useResource } from "../parts/hooks.js";
+import { runWithEvents } from "../parts/run_events.js";
+import { Link, setQuery } from "../router.js";
 import { Step } from "./step_list.js";
 
 const PAIRS = 60; // pairs of steps that are shown at once
@@ -25,14 +27,18 @@ export default function Compare({ query }) {
 // ── choosing them ────────────────────────────────────────────────────────────────────────────────
 
 function Picker({ a, b }) {
-  return html`<div class="versus-pair">${[["a", a], ["b", b]].map(([side, id]) => html`<${Side} key=${side} side=${side} id=${id} other=${side === "a" ? b : a} />`)}</div>`;
+  return html`<div class="versus-pair">${[
+    ["a", a],
+    ["b", b],
+  ].map(([side, id]) => html`<${Side} key=${side} side=${side} id=${id} other=${side === "a" ? b : a} />`)}</div>`;
 }
 
 function Side({ side, id, other }) {
   const [text, setText] = useState("");
-  const { data, error, reload } = useResource((signal) => get("/v1/runs", { limit: 100, members: false, figures: true }, { signal }), []);
+  const { data, notice } = useGet("/v1/runs", { limit: 100, members: false, figures: true });
   const name = side.toUpperCase();
-  if (id) return html`<section class="picked"><h2>${name}</h2><p><${Link} to=${`/runs/${id}`}>${id}<//></p><button onClick=${() => setQuery({ [side]: null })}>Choose another</button></section>`;
+  if (id)
+    return html`<section class="picked"><h2>${name}</h2><p><${Link} to=${`/runs/${id}`}>${id}<//></p><button onClick=${() => setQuery({ [side]: null })}>Choose another</button></section>`;
   const runs = (data?.data ?? []).filter((run) => run.id !== other && matches(run, text));
   const near = (run) => Number(run.forked_from?.run_id === other);
   const shown = [...runs].sort((one, two) => near(two) - near(one)).slice(0, SHOWN);
@@ -40,13 +46,14 @@ function Side({ side, id, other }) {
   return html`<section>
     <h2><label for=${`pick-${side}`}>${name}</label></h2>
     <input id=${`pick-${side}`} class="search" type="search" value=${text} placeholder="Agent, question, status or id" onInput=${(event) => setText(event.target.value)} />
-    ${error && html`<${ErrorBox} error=${error} retry=${reload} />`}
-    ${!data && !error && html`<${Loading} />`}
+    ${notice}
     <ul class="choices">
-      ${shown.map((run) => html`<li key=${run.id}><button class="choice" onClick=${() => setQuery({ [side]: run.id })}>
+      ${shown.map(
+        (run) => html`<li key=${run.id}><button class="choice" onClick=${() => setQuery({ [side]: run.id })}>
         <span class="choice-title">${run.question || run.id}</span>
         <span class="muted">${run.model} · ${words(run.status)} · ${ago(run.created_at)}${near(run) && other ? " · forked from the other one" : ""}</span>
-      </button></li>`)}
+      </button></li>`,
+      )}
       ${given.startsWith("run_") && !shown.some((run) => run.id === given) && html`<li><button class="choice" onClick=${() => setQuery({ [side]: given })}>${given}</button></li>`}
     </ul>
     ${runs.length > shown.length && html`<p class="muted">${runs.length - shown.length} more: search for them.</p>`}
@@ -55,14 +62,23 @@ function Side({ side, id, other }) {
 }
 
 const matches = (run, text) =>
-  text.toLowerCase().split(/\s+/).every((word) => [run.id, run.model, run.question, words(run.status)].some((one) => (one ?? "").toLowerCase().includes(word)));
+  text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) =>
+      [run.id, run.model, run.question, words(run.status)].some((one) => (one ?? "").toLowerCase().includes(word)),
+    );
 
 // ── side by side ─────────────────────────────────────────────────────────────────────────────────
 
 function Both({ a, b }) {
-  const { data, error, reload } = useResource((signal) => Promise.all([a, b].map((id) => runWithEvents(id, signal))), [a, b]);
-  if (error) return html`<${ErrorBox} error=${error} retry=${reload} /><p class="after"><button onClick=${() => setQuery({ a: null, b: null })}>Choose others</button></p>`;
-  if (!data) return html`<${Loading} />`;
+  const { data, error, notice } = useResource(
+    (signal) => Promise.all([a, b].map((id) => runWithEvents(id, signal))),
+    [a, b],
+  );
+  if (error)
+    return html`${notice}<p class="after"><button onClick=${() => setQuery({ a: null, b: null })}>Choose others</button></p>`;
+  if (notice) return notice;
   return html`<${Heads} runs=${data} /><${Steps} runs=${data} />`;
 }
 
@@ -94,11 +110,19 @@ function factsOf({ run, events }) {
     Model: plain(started.model),
     Strategy: plain(started.strategy),
     Question: { text: started.question ?? "", shown: html`<span class="clamp-4">${started.question}</span>` },
-    Instructions: { text: started.instructions ?? "", shown: html`<span class="clamp-4">${started.instructions}</span>` },
-    "Forked from": { text: from ? `${from.run_id} ${from.step}` : "", shown: from && html`<${Link} to=${`/runs/${from.run_id}`}>step ${from.step} of ${from.run_id}<//>` },
+    Instructions: {
+      text: started.instructions ?? "",
+      shown: html`<span class="clamp-4">${started.instructions}</span>`,
+    },
+    "Forked from": {
+      text: from ? `${from.run_id} ${from.step}` : "",
+      shown: from && html`<${Link} to=${`/runs/${from.run_id}`}>step ${from.step} of ${from.run_id}<//>`,
+    },
     Tokens: plain(run.usage && `${count(run.usage.prompt_tokens)} in, ${count(run.usage.completion_tokens)} out`),
     Cost: plain(run.usage?.cost ? cost(run.usage.cost) : ""),
-    Duration: plain(run.ended_at && events.length ? duration(events[events.length - 1].created_at - events[0].created_at) : ""),
+    Duration: plain(
+      run.ended_at && events.length ? duration(events[events.length - 1].created_at - events[0].created_at) : "",
+    ),
     When: plain(ago(run.created_at)),
   };
 }
@@ -111,8 +135,10 @@ function Steps({ runs }) {
   const alike = parted < 0 ? rows.length : parted;
   const first = open ? 0 : alike;
   return html`<section class="versus-steps" aria-label="Steps">
-    ${alike > 0 &&
-    html`<p class="alike"><span>${alikeText(rows, alike, parted)}</span> <button class="quiet" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Hide" : "Show"}</button></p>`}
+    ${
+      alike > 0 &&
+      html`<p class="alike"><span>${alikeText(rows, alike, parted)}</span> <button class="quiet" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Hide" : "Show"}</button></p>`
+    }
     ${rows.slice(first, first + most).map((row, at) => html`<${Row} key=${first + at} row=${row} parts=${first + at === parted} />`)}
     ${rows.length > first + most && html`<button onClick=${() => setMost(most + 200)}>Show more of ${rows.length} steps</button>`}
   </section>`;
@@ -126,7 +152,7 @@ function alikeText(rows, alike, parted) {
 
 function Row({ row, parts }) {
   const texts = [row.a, row.b].map((step) => (step ? textsOf(step) : {}));
-  const changed = (side) => (value, where) => {
+  const changed = (side) => (where) => {
     const [before, after] = texts.map((one) => one[where]);
     if (!before?.trim() || !after?.trim() || before === after) return null;
     const parts = textDiff(before, after);
@@ -136,9 +162,14 @@ function Row({ row, parts }) {
   };
   return html`${parts && html`<h2 class="parting">Here they part</h2>`}
     <div class=${`versus-pair ${row.same ? "" : "versus-differs"}`}>
-      ${[row.a, row.b].map((step, side) => html`<div key=${side} class=${`versus-side ${step ? "" : "versus-none"}`} data-side=${side ? "B" : "A"}>
+      ${[row.a, row.b].map(
+        (
+          step,
+          side,
+        ) => html`<div key=${side} class=${`versus-side ${step ? "" : "versus-none"}`} data-side=${side ? "B" : "A"}>
         ${step ? html`<${Step} step=${step} changed=${row.same ? null : changed(side)} />` : html`<p class="muted nothing">${row.a?.ended || row.b?.ended ? "has not ended" : "no such step"}</p>`}
-      </div>`)}
+      </div>`,
+      )}
     </div>`;
 }
 

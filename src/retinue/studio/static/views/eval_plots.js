@@ -1,3 +1,4 @@
+// @ts-check
 // Plots of an evaluation: shares with their intervals, and what a question takes against how often it is right.
 import { html } from "../html.js";
 
@@ -32,18 +33,24 @@ function Interval({ y, at, one }) {
   const x = (value) => LEFT + value * SCALE;
   return html`<g class=${`series series-${at % 6}`}>
     <text x="12" y=${y + 4}>${shortened(one.name)}</text>
-    ${share && html`<path class="interval" d=${`M${x(share.low)},${y} H${x(share.high)}`} />
+    ${
+      share &&
+      html`<path class="interval" d=${`M${x(share.low)},${y} H${x(share.high)}`} />
       <circle cx=${x(share.share)} cy=${y} r="5" />
       <text class="value" x=${WIDTH} y=${y + 4} text-anchor="end">${Math.round(share.share * 100)}%</text>
-      <title>${`${one.name}: ${share.count} of ${share.of}, ${percent(share.low)} to ${percent(share.high)}`}</title>`}
+      <title>${`${one.name}: ${share.count} of ${share.of}, ${percent(share.low)} to ${percent(share.high)}`}</title>`
+    }
   </g>`;
 }
 
-const Line = ({ x, from, to, label }) => html`<g class="grid"><path d=${`M${x},${from} V${to}`} /><text x=${x} y=${to + 15} text-anchor="middle">${label}</text></g>`;
+const Line = ({ x, from, to, label }) =>
+  html`<g class="grid"><path d=${`M${x},${from} V${to}`} /><text x=${x} y=${to + 15} text-anchor="middle">${label}</text></g>`;
 
 /** Each configuration's mean of `amount` (to the right) against its share of right answers (upwards). */
 export function TradePlot({ figures, amount, label }) {
-  const points = figures.configurations.map((one, at) => ({ one, at })).filter(({ one }) => one.means[amount] && one.shares.right);
+  const points = figures.configurations
+    .map((one, at) => ({ one, at }))
+    .filter(({ one }) => one.means[amount] && one.shares.right);
   if (!points.length) return null;
   const most = roundUp(Math.max(...points.map(({ one }) => one.means[amount].high)));
   const [x, y] = [(value) => 44 + (value / most) * (WIDTH - 130), (share) => 14 + (1 - share) * HIGH];
@@ -72,5 +79,5 @@ const tick = (value) => Number(value.toPrecision(3)).toLocaleString("en");
 function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 5, 8, 10].find((step) => step * power >= value * 0.9999) * power;
+  return ([1, 2, 4, 5, 8].find((step) => step * power >= value * 0.9999) ?? 10) * power;
 }

@@ -1,7 +1,9 @@
+// @ts-check
 // A graph as SVG: nodes that can be chosen with the mouse and by keyboard, and the same as a list for those who hear it.
-import { html, useMemo, useState } from "../html.js";
+
 import { fitted } from "../folds/agent_graph.js";
 import { layout } from "../folds/graph_layout.js";
+import { html, useMemo, useState } from "../html.js";
 
 const ARROWS = ["plain", "walked", "error"];
 
@@ -13,7 +15,10 @@ let drawings = 0; // markers of two drawings have names of their own
 export function Drawing({ graph, used, walked, chosen, choose, label }) {
   const [id] = useState(() => `drawing-${++drawings}`);
   const drawn = useMemo(() => layout(graph.nodes, graph.edges, graph), [graph]);
-  const numbered = drawn.edges.map((edge) => ({ ...edge, times: walked?.get(graph.edges.findIndex((one) => same(one, edge))) }));
+  const numbered = drawn.edges.map((edge) => ({
+    ...edge,
+    times: walked?.get(graph.edges.findIndex((one) => same(one, edge))),
+  }));
   const top = numbered.filter((edge) => edge.times);
   return html`<div class="drawing">
     <div class="drawing-scroll" tabindex="0" role="region" aria-label=${label}>
@@ -31,9 +36,13 @@ export function Drawing({ graph, used, walked, chosen, choose, label }) {
   </div>`;
 }
 
-const same = (one, other) => one.head === other.head && one.tail === other.tail && one.kind === other.kind && one.label === other.label;
+const same = (one, other) =>
+  one.head === other.head && one.tail === other.tail && one.kind === other.kind && one.label === other.label;
 
-const Arrow = ({ id, name }) => html`<marker id=${`${id}-${name}`} class=${`arrow arrow-${name}`} viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="6.5" markerHeight="6.5" orient="auto">
+const Arrow = ({
+  id,
+  name,
+}) => html`<marker id=${`${id}-${name}`} class=${`arrow arrow-${name}`} viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="6.5" markerHeight="6.5" orient="auto">
   <path d="M0,0.6 L8,4 L0,7.4 z" />
 </marker>`;
 
@@ -48,7 +57,14 @@ function Edge({ id, edge, unused }) {
 }
 
 function tells(edge) {
-  const when = edge.kind === "error" ? " if it fails" : edge.condition ? ` if ${edge.condition}` : edge.label ? ` (${edge.label})` : "";
+  const when =
+    edge.kind === "error"
+      ? " if it fails"
+      : edge.condition
+        ? ` if ${edge.condition}`
+        : edge.label
+          ? ` (${edge.label})`
+          : "";
   return `${name(edge.head)} → ${name(edge.tail)}${when}`;
 }
 
@@ -90,21 +106,33 @@ function Badge({ x, y, text }) {
 const KINDS = { gate: "a person decides", member: "member", agent: "agent" };
 
 function says(node, used) {
-  const did = used === undefined ? "" : used ? used.orders.length && `, ran ${times(used.orders.length)}, in step ${[...new Set(used.orders)].join(", ")}` : ", did not run";
+  const did =
+    used === undefined
+      ? ""
+      : used
+        ? used.orders.length && `, ran ${times(used.orders.length)}, in step ${[...new Set(used.orders)].join(", ")}`
+        : ", did not run";
   const end = used?.failed ? ", failed" : used?.waits ? ", waits for a person" : "";
-  return [node.label, KINDS[node.kind], node.note].filter((one, at, all) => one && all.indexOf(one) === at).join(", ") + (did || "") + end;
+  return (
+    [node.label, KINDS[node.kind], node.note].filter((one, at, all) => one && all.indexOf(one) === at).join(", ") +
+    (did || "") +
+    end
+  );
 }
 
 const times = (count) => ["never", "once", "twice"][count] ?? `${count} times`;
 
 function Listed({ node, graph, used, walked }) {
-  const out = graph.edges.map((edge, index) => ({ ...edge, times: walked?.get(index) })).filter((edge) => edge.head === node.id);
+  const out = graph.edges
+    .map((edge, index) => ({ ...edge, times: walked?.get(index) }))
+    .filter((edge) => edge.head === node.id);
   return html`<strong>${node.label}</strong>${node.note && `, ${node.note}`}${used?.orders.length > 0 && html`, <em>ran ${times(used.orders.length)}</em>`}
     ${out.length > 0 && ` → ${out.map((edge) => `${target(edge, graph)}${edge.times ? " ✓" : ""}`).join(", ")}`}`;
 }
 
 function target(edge, graph) {
   const label = graph.nodes.find((node) => node.id === edge.tail)?.label ?? edge.tail;
-  const when = edge.kind === "error" ? "on an error" : edge.kind === "conditional" ? edge.label || "on a condition" : edge.label;
+  const when =
+    edge.kind === "error" ? "on an error" : edge.kind === "conditional" ? edge.label || "on a condition" : edge.label;
   return when ? `${label} (${when})` : label;
 }

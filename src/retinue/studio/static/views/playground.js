@@ -1,18 +1,21 @@
+// @ts-check
 // A chat with a served agent: streamed, with its steps beside it, and decisions on what waits for a person.
-import { html, useEffect, useRef, useState } from "../html.js";
-import { get } from "../api.js";
-import { duration } from "../format.js";
-import { navigate } from "../router.js";
+
 import { isOver, runOf, textOf, waiting } from "../folds/response_stream.js";
-import { Copy, Empty, ErrorBox, Json, Link, Loading, Status, Thoughts, useResource } from "../parts/index.js";
+import { duration, parsed } from "../format.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { Decided, Decisions } from "../parts/decisions.js";
+import { Empty, ErrorBox, Status } from "../parts/elements.js";
+import { useGet, useResource } from "../parts/hooks.js";
+import { allEvents } from "../parts/run_events.js";
+import { Copy, Json, Thoughts } from "../parts/text.js";
+import { Link, navigate } from "../router.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
-import { allEvents } from "./run_events.js";
 
 const NEAR = 160; // pixels from the end within which a growing answer is followed
 
 export default function Playground({ query }) {
-  const { data, error, reload } = useResource((signal) => get("/v1/studio/agents", {}, { signal }), []);
+  const { data, notice } = useGet("/v1/studio/agents");
   const chat = useChat();
   const names = data?.data.map((one) => one.id) ?? [];
   const wanted = query.get("agent");
@@ -21,9 +24,9 @@ export default function Playground({ query }) {
   useEffect(() => {
     if (agent && agent !== chat.agent) reset(agent);
   }, [agent, chat.agent]);
-  if (error) return html`<${ErrorBox} error=${error} retry=${reload} />`;
-  if (!data) return html`<${Loading} />`;
-  if (!names.length) return html`<${Empty} title="No agents are served">Start the server with a file: <code>retinue serve agents.yml</code><//>`;
+  if (notice) return notice;
+  if (!names.length)
+    return html`<${Empty} title="No agents are served">Start the server with a file: <code>retinue serve agents.yml</code><//>`;
   return html`<div class="playground">
     <header class="toolbar">
       <h1>Playground</h1>
@@ -43,12 +46,14 @@ function Turns({ chat, agent, questions }) {
   const end = useRef(null);
   const size = chat.turns.reduce((sum, turn) => sum + turn.responses.reduce((more, one) => more + one.last + 1, 1), 0);
   useEffect(() => {
-    const page = document.scrollingElement;
+    const page = document.documentElement;
     const last = chat.turns[chat.turns.length - 1];
     const begun = last && !last.responses.some((one) => one.last > 2);
-    if (begun || page.scrollHeight - page.scrollTop - page.clientHeight < NEAR) end.current?.scrollIntoView({ block: "end" });
+    if (begun || page.scrollHeight - page.scrollTop - page.clientHeight < NEAR)
+      end.current?.scrollIntoView({ block: "end" });
   }, [size]);
-  if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//><${Questions} questions=${questions} /></div>`;
+  if (!chat.turns.length)
+    return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//><${Questions} questions=${questions} /></div>`;
   return html`<div class="turns" role="log" aria-label="Conversation">
     ${chat.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} />`)}
     <div ref=${end} class="turns-end"></div>
@@ -64,7 +69,9 @@ function Questions({ questions }) {
 }
 
 function Turn({ turn }) {
-  const items = turn.responses.flatMap((response) => response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item));
+  const items = turn.responses.flatMap((response) =>
+    response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item),
+  );
   const calls = items.filter(({ item }) => item.type.endsWith("_call"));
   const said = items.filter(({ item }) => item.type === "message");
   const thought = items.filter(({ item }) => item.type === "reasoning").map(({ item }) => textOf(item));
@@ -85,18 +92,27 @@ function Turn({ turn }) {
         ${last?.error && html`<${ErrorBox} error=${last.error} />`}
         ${last && isOver(last) && html`<${Ended} turn=${turn} last=${last} text=${said.map(({ item }) => textOf(item)).join("\n\n")} />`}
       </div>
-      ${calls.length > 0 &&
-      html`<aside class="steps" aria-label="Steps"><ol>${calls.map((one) => html`<li key=${one.item.id}><${Call} ...${one} /></li>`)}</ol></aside>`}
+      ${
+        calls.length > 0 &&
+        html`<aside class="steps" aria-label="Steps"><ol>${calls.map((one) => html`<li key=${one.item.id}><${Call} ...${one} /></li>`)}</ol></aside>`
+      }
     </div>
   </article>`;
 }
 
-const Part = ({ part }) => (part.preview ? html`<img src=${part.preview} alt=${part.name} />` : html`<span class="file">${part.name}</span>`);
+const Part = ({ part }) =>
+  part.preview ? html`<img src=${part.preview} alt=${part.name} />` : html`<span class="file">${part.name}</span>`;
 
 function Progress({ last, saying }) {
   if (isOver(last) || last.error) return null;
   const running = last.items.find((item) => item?.status === "in_progress" && item.type !== "message");
-  const text = running ? `${running.name ?? "a tool"} is running` : last.status === "queued" ? "Waiting for its turn" : saying ? "" : "Thinking";
+  const text = running
+    ? `${running.name ?? "a tool"} is running`
+    : last.status === "queued"
+      ? "Waiting for its turn"
+      : saying
+        ? ""
+        : "Thinking";
   return html`<p class="progress" role="status"><span class="pulse" aria-hidden="true"></span>${text}</p>`;
 }
 
@@ -118,9 +134,17 @@ function Ended({ turn, last, text }) {
 function Waiting({ turn, last }) {
   const requests = waiting(last);
   const asks = requests.length > 0 && !last.decisions;
-  const { data: questions } = useResource((signal) => (asks ? questionsOf(runOf(last.id), signal) : Promise.resolve(null)), [asks, last.id]);
+  const { data: questions } = useResource(
+    (signal) => (asks ? questionsOf(runOf(last.id), signal) : Promise.resolve(null)),
+    [asks, last.id],
+  );
   if (!asks) return null;
-  const calls = requests.map(({ id, name, arguments: given }) => ({ id, tool: name, arguments: given, question: questions?.get(name) }));
+  const calls = requests.map(({ id, name, arguments: given }) => ({
+    id,
+    tool: name,
+    arguments: given,
+    question: questions?.get(name),
+  }));
   return html`<${Decisions} calls=${calls} send=${(decisions) => decide(turn, decisions)} />`;
 }
 
@@ -130,10 +154,13 @@ async function questionsOf(run, signal) {
   return new Map(paused.map(({ data }) => [data.action?.tool, data.problem]));
 }
 
-const outcomeOf = (item) => (item.error ? "failed" : item.status === "completed" ? "result" : item.status ?? "in_progress");
+const outcomeOf = (item) =>
+  item.error ? "failed" : item.status === "completed" ? "result" : (item.status ?? "in_progress");
 
 function Call({ item, time }) {
-  const error = item.error && (typeof item.error === "string" ? item.error : item.error.content ?? item.error.message ?? item.error);
+  const error =
+    item.error &&
+    (typeof item.error === "string" ? item.error : (item.error.content ?? item.error.message ?? item.error));
   const given = item.arguments ?? item.code ?? item.queries;
   const output = error || (item.output ?? item.outputs ?? item.results);
   return html`<details class="step-row">
@@ -150,19 +177,17 @@ function Call({ item, time }) {
 
 /** The values of a call's arguments, in one line. */
 function brief(given) {
-  let value = given;
-  try {
-    value = typeof given === "string" ? JSON.parse(given) : given;
-  } catch {
-    // plain text
-  }
+  const value = parsed(given);
   const parts = value && typeof value === "object" ? Object.values(value) : [value ?? ""];
-  return parts.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ").slice(0, 120);
+  return parts
+    .map((one) => (typeof one === "string" ? one : JSON.stringify(one)))
+    .join(", ")
+    .slice(0, 120);
 }
 
 function Composer({ chat, agent }) {
   const [text, setText] = useState("");
-  const [parts, setParts] = useState([]);
+  const [parts, setParts] = useState(/** @type {any[]} */ ([]));
   const [problem, setProblem] = useState("");
   const box = useRef(null);
   const files = useRef(null);
@@ -188,19 +213,28 @@ function Composer({ chat, agent }) {
     setParts([]);
   };
   const pressed = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
-  const pasted = (event) => event.clipboardData.files.length && (event.preventDefault(), take([...event.clipboardData.files]));
-  const dropped = (event) => (event.preventDefault(), take([...event.dataTransfer.files]));
-  return html`<form class="composer" onSubmit=${send} onDrop=${dropped} onDragOver=${(event) => event.preventDefault()}>
+  const given = (event, files) => {
+    if (!files.length) return;
+    event.preventDefault();
+    take([...files]);
+  };
+  const chosen = (event) => {
+    take([...event.target.files]);
+    event.target.value = "";
+  };
+  return html`<form class="composer" onSubmit=${send} onDrop=${(event) => given(event, event.dataTransfer.files)} onDragOver=${(event) => event.preventDefault()}>
     ${problem && html`<${ErrorBox} error=${problem} />`}
-    ${parts.length > 0 &&
-    html`<ul class="parts">${parts.map(
-      (part, at) => html`<li key=${at}><${Part} part=${part} />
+    ${
+      parts.length > 0 &&
+      html`<ul class="parts">${parts.map(
+        (part, at) => html`<li key=${at}><${Part} part=${part} />
         <button type="button" class="quiet" aria-label=${`Remove ${part.name}`} onClick=${() => setParts(parts.filter((one) => one !== part))}>✕</button></li>`,
-    )}</ul>`}
+      )}</ul>`
+    }
     <label class="sr" for="message">Message</label>
-    <textarea id="message" ref=${box} rows="1" value=${text} placeholder=${blocked && !chat.sending ? "Decide on what waits first" : `Message to ${agent}`} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed} onPaste=${pasted}></textarea>
+    <textarea id="message" ref=${box} rows="1" value=${text} placeholder=${blocked && !chat.sending ? "Decide on what waits first" : `Message to ${agent}`} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed} onPaste=${(event) => given(event, event.clipboardData.files)}></textarea>
     <div class="composer-row">
-      <input ref=${files} type="file" multiple class="sr" tabindex="-1" aria-label="Images and text files" onChange=${(event) => (take([...event.target.files]), (event.target.value = ""))} />
+      <input ref=${files} type="file" multiple class="sr" tabindex="-1" aria-label="Images and text files" onChange=${chosen} />
       <button type="button" class="quiet" onClick=${() => files.current.click()}>Attach</button>
       <span class="muted hint wide-only">Enter sends, Shift-Enter begins a line</span>
       ${chat.sending ? html`<button type="button" class="push" onClick=${stop}>Stop</button>` : html`<button class="primary push" disabled=${blocked || (!text.trim() && !parts.length)}>Send</button>`}

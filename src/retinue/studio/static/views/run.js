@@ -1,16 +1,18 @@
+// @ts-check
 // One run: what happened, when, and everything that was said.
-import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
 import { get, post, save } from "../api.js";
-import { count, cost, duration, words } from "../format.js";
-import { setQuery } from "../router.js";
-import { Empty, ErrorBox, Link, Loading, Status, Text, When, may, useKeys, useResource, useSession } from "../parts/index.js";
+import { timelineRows, treeRows } from "../folds/span_rows.js";
+import { cost, count, duration, words } from "../format.js";
+import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
 import { Decisions } from "../parts/decisions.js";
+import { Empty, ErrorBox, Loading, Status, When } from "../parts/elements.js";
 import { Fork } from "../parts/fork.js";
-import { useMembers } from "../parts/members.js";
-import { useRun } from "../parts/run_stream.js";
+import { useGet, useMay, useRowKeys } from "../parts/hooks.js";
+import { useMembers, useRun } from "../parts/run_events.js";
 import { SpanDetail } from "../parts/span_detail.js";
 import { SpanList } from "../parts/span_list.js";
-import { timelineRows, treeRows } from "../folds/span_rows.js";
+import { Text } from "../parts/text.js";
+import { Link, setQuery } from "../router.js";
 
 const ACTIVE = ["queued", "in_progress", "requires_action", "cancelling"];
 
@@ -29,7 +31,7 @@ export default function RunView({ params, query }) {
 
 function Head({ run, log, replay, setReplay }) {
   const [error, setError] = useState(null);
-  const acts = may(useSession(), "runs");
+  const acts = useMay("runs");
   const act = (work) => async () => {
     setError(null);
     try {
@@ -81,21 +83,26 @@ function factsOf(run, log) {
 }
 
 function Links({ run }) {
-  const { data: forks } = useResource((signal) => get("/v1/runs", { forked_from: run.id, limit: 20 }, { signal }), [run.id, run.status]);
+  const { data: forks } = useGet("/v1/runs", { forked_from: run.id, limit: 20 }, [run.status]);
   const forked = run.forked_from;
   const links = [
     run.thread_id && html`<${Link} to=${`/threads/${run.thread_id}`}>Thread<//>`,
     run.conversation_id && html`<${Link} to=${`/threads/${run.conversation_id}`}>Conversation<//>`,
     run.parent_run_id && html`<${Link} to=${`/runs/${run.parent_run_id}`}>The run that called it<//>`,
-    run.root_run_id && run.root_run_id !== run.parent_run_id && html`<${Link} to=${`/runs/${run.root_run_id}`}>The first of the team<//>`,
-    forked && html`<span>Forked from <${Link} to=${`/runs/${forked.run_id}`}>step ${forked.step}<//> (<${Link} to=${`/compare?a=${forked.run_id}&b=${run.id}`}>compare<//>)</span>`,
-    forks?.data.length > 0 && html`<span>Forks: ${forks.data.map((one, at) => html`${at ? ", " : ""}<${Link} to=${`/runs/${one.id}`}>${at + 1}<//>`)} (<${Link} to=${`/compare?a=${run.id}&b=${forks.data[0].id}`}>compare<//>)</span>`,
+    run.root_run_id &&
+      run.root_run_id !== run.parent_run_id &&
+      html`<${Link} to=${`/runs/${run.root_run_id}`}>The first of the team<//>`,
+    forked &&
+      html`<span>Forked from <${Link} to=${`/runs/${forked.run_id}`}>step ${forked.step}<//> (<${Link} to=${`/compare?a=${forked.run_id}&b=${run.id}`}>compare<//>)</span>`,
+    forks?.data.length > 0 &&
+      html`<span>Forks: ${forks.data.map((one, at) => html`${at ? ", " : ""}<${Link} to=${`/runs/${one.id}`}>${at + 1}<//>`)} (<${Link} to=${`/compare?a=${run.id}&b=${forks.data[0].id}`}>compare<//>)</span>`,
   ].filter(Boolean);
   return links.length ? html`<p class="links">${links}</p>` : null;
 }
 
 function Replayed({ replay }) {
-  if (replay.agrees) return html`<p class="note good" role="status">Replayed without a model or a tool: today's code decides alike at each step. Each request now shows its grammar.</p>`;
+  if (replay.agrees)
+    return html`<p class="note good" role="status">Replayed without a model or a tool: today's code decides alike at each step. Each request now shows its grammar.</p>`;
   const { differs } = replay;
   if (!differs) return html`<p class="note" role="status">The log could not be replayed to its end.</p>`;
   return html`<section class="stack differs" role="status">
@@ -105,17 +112,19 @@ function Replayed({ replay }) {
 }
 
 function Waits({ run, log }) {
-  const problems = useMemo(() => {
-    const found = new Map();
-    for (const span of log.spans) if (span.kind === "person" && span.problem) found.set(span.action.tool, span.problem);
-    return found;
-  }, [log]);
-  const acts = may(useSession(), "runs");
+  const acts = useMay("runs");
   if (run.status !== "requires_action") return null;
-  if (!acts) return html`<p class="note">It waits for a person. This key may not decide: that needs the scope <code>runs</code>.</p>`;
-  if (run.parent_run_id) return html`<p class="note">It waits for a person: decide in <${Link} to=${`/runs/${run.root_run_id}`}>the first run of its team<//>.</p>`;
+  if (!acts)
+    return html`<p class="note">It waits for a person. This key may not decide: that needs the scope <code>runs</code>.</p>`;
+  if (run.parent_run_id)
+    return html`<p class="note">It waits for a person: decide in <${Link} to=${`/runs/${run.root_run_id}`}>the first run of its team<//>.</p>`;
   const waiting = run.required_action?.submit_tool_outputs.tool_calls ?? [];
-  const calls = waiting.map(({ id, function: { name, arguments: given } }) => ({ id, tool: name, arguments: given, question: problems.get(name) }));
+  const asked = new Map(
+    log.spans.filter((one) => one.kind === "person" && one.problem).map((one) => [one.action.tool, one.problem]),
+  );
+  const calls = waiting.map(({ id, function: made }) => {
+    return { id, tool: made.name, arguments: made.arguments, question: asked.get(made.name) };
+  });
   if (!calls.length) return null;
   return html`<section class="decisions" aria-labelledby="waits">
     <h2 id="waits">Waiting for you</h2>
@@ -140,13 +149,13 @@ function Outcome({ run, log }) {
 
 function Spans({ run, log, query, requests }) {
   const shape = query.get("as") === "tree" ? "tree" : "timeline";
-  const calls = log.spans.reduce((sum, one) => sum + (one.kind === "tool"), 0);
   const active = ACTIVE.includes(run.status);
-  const [members, open] = useMembers(run.id, calls, active);
+  const [members, open] = useMembers(run.id, log.calls, active);
   const [opened, setOpened] = useState(new Set());
   const [forking, setForking] = useState(null);
   const make = shape === "tree" ? treeRows : timelineRows;
-  const rows = useMemo(() => make(run.id, log.spans, members, opened), [log, members, opened, shape, run.id]);
+  const { spans } = log; // the list only grows, and a row has its span itself: rows are made anew for a new span only
+  const rows = useMemo(() => make(run.id, spans, members, opened), [spans, spans.length, members, opened, shape]);
   const [chosen, setChosen] = useState(query.get("span") ?? "");
   const at = useMemo(() => rows.findIndex((one) => one.key === chosen), [rows, chosen]);
   const choose = useCallback((index) => setChosen(rows[index]?.key ?? ""), [rows]);
@@ -158,38 +167,54 @@ function Spans({ run, log, query, requests }) {
       return after;
     });
   }, []);
-  const step = (by) => choose(Math.max(0, Math.min(rows.length - 1, at + by)));
-  useKeys({
-    j: () => step(1), ArrowDown: () => step(1), k: () => step(-1), ArrowUp: () => step(-1),
+  useRowKeys(rows.length, at, choose, {
     Enter: () => rows[at] && (rows[at].member || !rows[at].span) && toggle(rows[at]),
-    Home: () => choose(0), End: () => choose(rows.length - 1), Escape: () => setChosen(""),
+    Home: () => choose(0),
+    End: () => choose(rows.length - 1),
+    Escape: () => setChosen(""),
   });
   const row = rows[at]?.span ? rows[at] : null;
   const finish = useNow(active, log);
-  const acts = may(useSession(), "runs");
-  const fork = acts && row && row.runId === run.id && !active && html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
-  if (!log.spans.length) return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
+  const acts = useMay("runs");
+  const fork =
+    acts &&
+    row &&
+    row.runId === run.id &&
+    !active &&
+    html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
+  if (!log.spans.length)
+    return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
   return html`<div class="workbench ${row ? "has-detail" : ""}">
     <section class="bench-list" aria-label="What happened">
       <div class="row bench-bar">
         <div class="tabs" role="group" aria-label="Shown as">
-          ${[["timeline", "Timeline"], ["tree", "Tree"]].map(([name, says]) => html`<button key=${name} class="quiet" aria-pressed=${shape === name} onClick=${() => setQuery({ as: name === "timeline" ? null : name })}>${says}</button>`)}
+          ${[
+            ["timeline", "Timeline"],
+            ["tree", "Tree"],
+          ].map(
+            ([name, says]) =>
+              html`<button key=${name} class="quiet" aria-pressed=${shape === name} onClick=${() => setQuery({ as: name === "timeline" ? null : name })}>${says}</button>`,
+          )}
         </div>
         <span class="muted num push">${count(log.spans.length)} ${log.spans.length === 1 ? "span" : "spans"}</span>
       </div>
       <${SpanList} rows=${rows} at=${at} choose=${choose} toggle=${toggle} begin=${log.begin} finish=${finish} follow=${active && !chosen} />
     </section>
-    ${row
-      ? html`<aside class="bench-detail"><button class="quiet close-detail" onClick=${() => setChosen("")} aria-label="Back to the list">← Back</button>
-          <${SpanDetail} key=${row.key} row=${row} spans=${row.runId === run.id ? log.spans : members.logs.get(row.runId)?.spans ?? []} requests=${row.runId === run.id ? requests : null} actions=${fork} />
+    ${
+      row
+        ? html`<aside class="bench-detail"><button class="quiet close-detail" onClick=${() => setChosen("")} aria-label="Back to the list">← Back</button>
+          <${SpanDetail} key=${row.key} row=${row} spans=${row.runId === run.id ? log.spans : (members.logs.get(row.runId)?.spans ?? [])} requests=${row.runId === run.id ? requests : null} actions=${fork} />
         </aside>`
-      : html`<aside class="bench-detail bench-hint muted">Choose a row, or press <kbd>j</kbd> and <kbd>k</kbd>, to see its prompt, input and output.</aside>`}
+        : html`<aside class="bench-detail bench-hint muted">Choose a row, or press <kbd>j</kbd> and <kbd>k</kbd>, to see its prompt, input and output.</aside>`
+    }
     ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} close=${() => setForking(null)} />`}
   </div>`;
 }
 
 const observed = (log, step) =>
-  log.spans.filter((one) => one.kind === "tool" && one.step === step && one.observation).map((one) => ({ id: one.call, tool: one.action.tool, text: one.observation.text }));
+  log.spans
+    .filter((one) => one.kind === "tool" && one.step === step && one.observation)
+    .map((one) => ({ id: one.call, tool: one.action.tool, text: one.observation.text }));
 
 /** The right end of the time line: now, while the run is active. */
 function useNow(active, log) {

@@ -1,27 +1,35 @@
+// @ts-check
 // The runs of the tenant, newest first. Filters and the search are in the address, so that a list can be shared.
-import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { get, post } from "../api.js";
-import { count, whole } from "../format.js";
-import { navigate, setQuery } from "../router.js";
-import { Cost, Empty, ErrorBox, Link, Loading, PageHead, Status, Table, Tokens, When, may, useKeys, useResource, useSession } from "../parts/index.js";
+import { count, parsed, whole } from "../format.js";
+import { html, useEffect, useMemo, useRef, useState } from "../html.js";
+import { Cost, Empty, ErrorBox, PageHead, Status, statusWords, Table, Tokens, When } from "../parts/elements.js";
+import { useGet, useMay, useRowKeys } from "../parts/hooks.js";
+import { Link, navigate, setQuery } from "../router.js";
 
 const LIMIT = 50;
 const REFRESH = 2_500; // milliseconds between looks at the first page
-const STATUSES = ["queued", "in_progress", "requires_action", "completed", "incomplete", "failed", "cancelled", "expired"];
+const STATUSES = [
+  "queued",
+  "in_progress",
+  "requires_action",
+  "completed",
+  "incomplete",
+  "failed",
+  "cancelled",
+  "expired",
+];
 const KINDS = ["chat", "response", "assistant", "a2a", "member", "fork", "imported"];
 const SPANS = { "1h": ["last hour", 3600], "24h": ["last 24 hours", 86_400], "7d": ["last 7 days", 604_800] };
 
 export default function Runs({ query }) {
-  const asked = filters(query);
-  const { data, error, reload } = useResource((signal) => get("/v1/runs", asked, { signal }), [query.toString()]);
+  const { data, reload, notice } = useGet("/v1/runs", filters(query));
   const rows = data?.data ?? [];
   const [at, setAt] = useState(-1);
   const [picked, setPicked] = useState([]);
   const search = useRef(null);
   useRefresh(reload, !query.get("after"));
-  const step = (by) => setAt((before) => Math.max(0, Math.min(rows.length - 1, before + by)));
-  useKeys({
-    j: () => step(1), ArrowDown: () => step(1), k: () => step(-1), ArrowUp: () => step(-1),
+  useRowKeys(rows.length, at, setAt, {
     Enter: () => rows[at] && navigate(`/runs/${rows[at].id}`),
     "/": () => search.current?.focus(),
   });
@@ -29,14 +37,16 @@ export default function Runs({ query }) {
   return html`
     <${PageHead} title="Runs">
       ${picked.length === 2 && html`<${Link} class="button" to=${`/compare?a=${picked[0]}&b=${picked[1]}`}>Compare the two<//>`}
-      ${may(useSession(), "runs") && html`<${Import} />`}
+      ${useMay("runs") && html`<${Import} />`}
     <//>
     <${Filters} query=${query} search=${search} />
-    ${error && html`<${ErrorBox} error=${error} retry=${reload} />`}
-    ${!data && !error && html`<${Loading} />`}
-    ${data && (rows.length
-      ? html`<${Table} label="Runs" columns=${columns} rows=${rows} at=${at} to=${(run) => `/runs/${run.id}`} />`
-      : html`<${Nothing} query=${query} />`)}
+    ${notice}
+    ${
+      data &&
+      (rows.length
+        ? html`<${Table} label="Runs" columns=${columns} rows=${rows} at=${at} to=${(run) => `/runs/${run.id}`} />`
+        : html`<${Nothing} query=${query} />`)
+    }
     ${data && html`<${Pages} query=${query} more=${data.has_more} last=${data.last_id} />`}
   `;
 }
@@ -44,8 +54,16 @@ export default function Runs({ query }) {
 function filters(query) {
   const span = SPANS[query.get("since")];
   return {
-    limit: LIMIT, figures: true, after: query.get("after"), q: query.get("q"), status: query.getAll("status"),
-    model: query.get("agent"), kind: query.get("kind"), forked_from: query.get("forked_from"), thread: query.get("thread"), parent: query.get("parent"),
+    limit: LIMIT,
+    figures: true,
+    after: query.get("after"),
+    q: query.get("q"),
+    status: query.getAll("status"),
+    model: query.get("agent"),
+    kind: query.get("kind"),
+    forked_from: query.get("forked_from"),
+    thread: query.get("thread"),
+    parent: query.get("parent"),
     members: query.get("kind") === "member" || query.get("parent") ? "" : "false",
     created_after: span ? Math.floor(Date.now() / 60_000) * 60 - span[1] : "",
   };
@@ -61,7 +79,13 @@ function useRefresh(reload, wanted) {
 
 const columnsOf = (picked, setPicked) => [
   { name: "status", title: "Status", cell: (run) => html`<${Status} value=${run.status} />` },
-  { name: "question", title: "Question", wide: true, link: true, cell: (run) => html`<span class="clamp">${question(run)}</span>` },
+  {
+    name: "question",
+    title: "Question",
+    wide: true,
+    link: true,
+    cell: (run) => html`<span class="clamp">${question(run)}</span>`,
+  },
   { name: "agent", title: "Agent", cell: (run) => html`<span class="agent">${run.model}</span>` },
   { name: "replies", title: "Replies", number: true, cell: (run) => count(run.replies) },
   { name: "tokens", title: "Tokens", number: true, cell: (run) => html`<${Tokens} usage=${run.usage} />` },
@@ -71,7 +95,9 @@ const columnsOf = (picked, setPicked) => [
   { name: "pick", title: "Pick", cell: (run) => html`<${Pick} run=${run} picked=${picked} set=${setPicked} />` },
 ];
 
-const question = (run) => run.question || (run.question === null ? html`<span class="muted">not shown</span>` : html`<span class="muted">no text</span>`);
+const question = (run) =>
+  run.question ||
+  (run.question === null ? html`<span class="muted">not shown</span>` : html`<span class="muted">no text</span>`);
 
 function seconds(run) {
   if (run.started_at == null || run.status === "queued") return null;
@@ -80,19 +106,23 @@ function seconds(run) {
 
 /** Two runs that are picked can be compared; a third replaces the first. */
 function Pick({ run, picked, set }) {
-  const change = (event) => set(event.target.checked ? [...picked, run.id].slice(-2) : picked.filter((one) => one !== run.id));
+  const change = (event) =>
+    set(event.target.checked ? [...picked, run.id].slice(-2) : picked.filter((one) => one !== run.id));
   return html`<input type="checkbox" class="pick" checked=${picked.includes(run.id)} onChange=${change} aria-label=${`Pick ${run.question || run.id} to compare`} />`;
 }
 
 function Filters({ query, search }) {
   const [agents, setAgents] = useState([]);
   useEffect(() => {
-    get("/v1/studio/agents").then((told) => setAgents(told.data.map((one) => one.id)), () => {});
+    get("/v1/studio/agents").then(
+      (told) => setAgents(told.data.map((one) => one.id)),
+      () => {},
+    );
   }, []);
   const change = (name) => (event) => setQuery({ [name]: event.target.value, after: null });
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
     <${Search} asked=${query.get("q") ?? ""} field=${search} />
-    <${Choice} label="Status" value=${query.get("status")} options=${STATUSES.map((one) => [one, shown(one)])} change=${change("status")} />
+    <${Choice} label="Status" value=${query.get("status")} options=${STATUSES.map((one) => [one, statusWords(one)])} change=${change("status")} />
     <${Choice} label="Agent" value=${query.get("agent")} options=${withValue(agents, query.get("agent")).map((one) => [one, one])} change=${change("agent")} />
     <${Choice} label="Kind" value=${query.get("kind")} options=${KINDS.map((one) => [one, one])} change=${change("kind")} />
     <${Choice} label="Time" value=${query.get("since")} options=${Object.entries(SPANS).map(([name, [says]]) => [name, says])} change=${change("since")} />
@@ -114,10 +144,14 @@ function Search({ asked, field }) {
     value=${typed ?? asked} onInput=${(event) => setTyped(event.target.value)} />`;
 }
 
-const shown = (status) => ({ requires_action: "waiting", in_progress: "running" })[status] ?? status;
 const withValue = (names, value) => (value && !names.includes(value) ? [value, ...names] : names);
 
-const Choice = ({ label, value, options, change }) => html`<select aria-label=${label} value=${value ?? ""} onChange=${change}>
+const Choice = ({
+  label,
+  value,
+  options,
+  change,
+}) => html`<select aria-label=${label} value=${value ?? ""} onChange=${change}>
   <option value="">${label}: all</option>
   ${options.map(([name, says]) => html`<option key=${name} value=${name} selected=${name === value}>${says}</option>`)}
 </select>`;
@@ -143,7 +177,9 @@ function Import() {
     event.target.value = "";
     if (!file) return;
     try {
-      const made = await post("/v1/runs/import", read(await file.text(), file.name));
+      const run = parsed(await file.text());
+      if (typeof run !== "object") throw new Error(`${file.name} holds no JSON: choose a file that "Export" wrote.`);
+      const made = await post("/v1/runs/import", run);
       navigate(`/runs/${made.id}`);
     } catch (refused) {
       setError(refused);
@@ -152,12 +188,4 @@ function Import() {
   return html`<input ref=${field} type="file" accept=".json,application/json" hidden aria-hidden="true" tabindex="-1" onChange=${chosen} />
     <button onClick=${() => field.current.click()}>Import a run</button>
     ${error && html`<${ErrorBox} error=${error} />`}`;
-}
-
-function read(text, name) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Error(`${name} holds no JSON: choose a file that "Export" wrote.`);
-  }
 }

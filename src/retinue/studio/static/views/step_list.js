@@ -1,7 +1,10 @@
+// @ts-check
 // A run's steps in short: what the model said, which calls it made, and what they gave.
-import { html, useState } from "../html.js";
+
 import { duration, pretty, short } from "../format.js";
-import { Json, Status, Text, Thoughts } from "../parts/index.js";
+import { html, useState } from "../html.js";
+import { Status } from "../parts/elements.js";
+import { Json, Parts, Text, Thoughts } from "../parts/text.js";
 
 const FIRST = 60; // steps that are shown at once
 
@@ -9,14 +12,15 @@ const FIRST = 60; // steps that are shown at once
 export function StepList({ steps: all }) {
   const [most, setMost] = useState(FIRST);
   const [before, last] = all.slice(-2);
-  const steps = last?.ended && !last.ended.reason && before.reply.trim() === last.ended.answer.trim() ? all.slice(0, -1) : all;
+  const steps =
+    last?.ended && !last.ended.reason && before.reply.trim() === last.ended.answer.trim() ? all.slice(0, -1) : all;
   return html`<ol class="step-list">
     ${steps.slice(0, most).map((step, at) => html`<li key=${at}><${Step} step=${step} /></li>`)}
     ${steps.length > most && html`<li><button onClick=${() => setMost(most + 200)}>Show ${Math.min(200, steps.length - most)} more of ${steps.length} steps</button></li>`}
   </ol>`;
 }
 
-/** One step. `changed(text, where)` draws a text that may differ from another run's; without it, it is plain. */
+/** One step. `changed(where)` is a text's parts where it differs from another run's. */
 export function Step({ step, changed }) {
   if (step.ended) return html`<${End} ended=${step.ended} changed=${changed} />`;
   return html`<section class="step">
@@ -50,14 +54,13 @@ function End({ ended, changed }) {
 }
 
 function Said({ label, value, where, changed, json = false }) {
-  const parts = changed?.(value, where);
-  if (!parts) return json ? html`<${Json} label=${label} value=${value} lines=${8} />` : html`<${Text} label=${label} value=${value} lines=${8} />`;
+  const parts = changed?.(where);
+  if (!parts)
+    return json
+      ? html`<${Json} label=${label} value=${value} lines=${8} />`
+      : html`<${Text} label=${label} value=${value} lines=${8} />`;
   return html`<figure class="text">
     <figcaption><span class="label">${label}</span></figcaption>
     <pre tabindex="0" aria-label=${label}><${Parts} parts=${parts} /></pre>
   </figure>`;
 }
-
-/** The pieces of a text, of which some were added or removed. */
-export const Parts = ({ parts }) =>
-  parts.map(({ kind, text }, at) => (kind === "same" ? text : kind === "added" ? html`<ins key=${at}>${text}</ins>` : html`<del key=${at}>${text}</del>`));

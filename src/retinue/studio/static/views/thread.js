@@ -1,15 +1,18 @@
+// @ts-check
 // A thread or a conversation: what was said in it, and the runs that answered.
-import { html } from "../html.js";
-import { get } from "../api.js";
+import { list } from "../api.js";
 import { words } from "../format.js";
-import { Empty, ErrorBox, Json, Link, Loading, PageHead, Status, Text, Tokens, When, useResource } from "../parts/index.js";
+import { html } from "../html.js";
+import { Empty, PageHead, Status, Tokens, When } from "../parts/elements.js";
+import { useResource } from "../parts/hooks.js";
+import { Json, Text } from "../parts/text.js";
+import { Link } from "../router.js";
 
 const MOST = 1_000; // entries that are read
 
 export default function Thread({ params }) {
-  const { data, error, reload } = useResource((signal) => read(params.id, signal), [params.id]);
-  if (error) return html`<${ErrorBox} error=${error} retry=${reload} />`;
-  if (!data) return html`<${Loading} />`;
+  const { data, notice } = useResource((signal) => read(params.id, signal), [params.id]);
+  if (notice) return notice;
   const { entries, runs, more } = data;
   return html`
     <${PageHead} title=${params.id.startsWith("conv_") ? "Conversation" : "Thread"} lead=${html`<span class="mono">${params.id}</span>`}>
@@ -22,30 +25,30 @@ export default function Thread({ params }) {
         ${more && html`<li class="muted">Only the first ${MOST} entries are shown.</li>`}
       </ol>
       <aside aria-label="Runs"><h2>Runs</h2>
-        <ul class="run-list">${[...runs.values()].map((run) => html`<li key=${run.id}>
+        <ul class="run-list">${[...runs.values()].map(
+          (run) => html`<li key=${run.id}>
           <${Link} to=${`/runs/${run.id}`}>${run.model}<//> <${Status} value=${run.status} />
           <span class="muted"><${Tokens} usage=${run.usage} /> tokens · <${When} at=${run.created_at} /></span>
-        </li>`)}</ul>
+        </li>`,
+        )}</ul>
         ${!runs.size && html`<p class="muted">No run is stored for it.</p>`}
       </aside>
     </div>`;
 }
 
 async function read(id, signal) {
-  const path = id.startsWith("conv_") ? `/v1/conversations/${encodeURIComponent(id)}/items` : `/v1/threads/${encodeURIComponent(id)}/messages`;
-  const [entries, runs] = await Promise.all([pages(path, { order: "asc" }, signal), pages("/v1/runs", { thread: id, order: "asc" }, signal)]);
-  return { entries: entries.found, more: entries.more, runs: new Map(runs.found.map((one) => [one.id, one])) };
-}
-
-async function pages(path, query, signal) {
-  const found = [];
-  let page = { has_more: true };
-  while (page.has_more && found.length < MOST) {
-    page = await get(path, { ...query, limit: 100, after: page.last_id }, { signal });
-    found.push(...page.data);
-    if (!page.data.length) break;
-  }
-  return { found, more: page.has_more };
+  const path = id.startsWith("conv_")
+    ? `/v1/conversations/${encodeURIComponent(id)}/items`
+    : `/v1/threads/${encodeURIComponent(id)}/messages`;
+  const [entries, runs] = await Promise.all([
+    list(path, { order: "asc", limit: 100 }, signal, MOST + 1),
+    list("/v1/runs", { thread: id, order: "asc", limit: 100 }, signal, MOST),
+  ]);
+  return {
+    entries: entries.slice(0, MOST),
+    more: entries.length > MOST,
+    runs: new Map(runs.map((one) => [one.id, one])),
+  };
 }
 
 function Entry({ entry, run }) {
@@ -63,8 +66,10 @@ function Entry({ entry, run }) {
 function Content({ parts }) {
   if (typeof parts === "string") return html`<${Text} plain value=${parts} lines=${40} />`;
   return (parts ?? []).map((part, at) => {
-    const text = typeof part.text === "string" ? part.text : part.text?.value ?? part.refusal;
-    return text == null ? html`<p key=${at} class="note">${words(part.type)}</p>` : html`<${Text} key=${at} plain value=${text} lines=${40} />`;
+    const text = typeof part.text === "string" ? part.text : (part.text?.value ?? part.refusal);
+    return text == null
+      ? html`<p key=${at} class="note">${words(part.type)}</p>`
+      : html`<${Text} key=${at} plain value=${text} lines=${40} />`;
   });
 }
 

@@ -1,0 +1,198 @@
+"""Applies one request's overrides to a copy of an agent: instructions, client tools and settings."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...agent import Agent
+from ...core.protocols import Model, Strategy
+from ...core.tools.signature import build_schema_signature
+from ...core.tools.tool import Tool
+from ...errors import DataError, UsageError
+from ...mcp.schema_conversion import convert_schema
+from ...models import PromptModel
+from ...models.reply_limits import Limited, limit_replies
+from ...runs.citations import FILE_SEARCH
+from ...store.run_row import RunRow
+from ...strategies.auto import Auto
+from ...strategies.tool_calling import ToolCalling
+from ...strategies.wrappers.wrapper import Wrapper, with_tool_names
+from ..http.api_errors import ApiError
+from .declared_tools import left
+from .deployment import Deployment
+
+_SAMPLING = (
+    *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
+    *("reasoning_effort", "verbosity"),
+)
+_ECHOED = ("temperature", "top_p")
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_MAX_FUNCTIONS = 256  # of a request, in all namespaces
+CODE_INTERPRETER = "code_interpreter"
+HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
+"""The hosted tools."""
+HUMAN = "human_input"  # the function whose calls ask a client for a person's decision
+
+
+def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
+    """Return a copy of `agent` with a request's overrides.
+
+    `wishes` holds `instructions`, `tools`, `tool_choice`, `response_format`, `parallel_tool_calls`, `temperature` and
+    so on, in OpenAI's format; missing and `None` values change nothing. `hosted` are the request's hosted tools. The
+    file's memories are removed: the server recalls and remembers itself (`served_memory`). Raises `UsageError` for
+    overrides that cannot be applied.
+    """
+    schema = wanted_schema(wishes.get("response_format"))
+    other = copy.copy(agent) if schema is None else agent.with_answers(schema)
+    other.memories = ()
+    other.human = None
+    given = wishes.get("tools") or ()
+    other.tools = kept_tools([*left(agent.tools, given), *client_tools(agent, given), *hosted], wishes)
+    names = [tool.name for tool in other.tools]
+    if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
+        raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
+    if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
+        raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
+    other.strategy = with_tool_names(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
+    other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
+    options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
+    options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
+    other.model = limit_replies(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
+    limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
+    if (steps := wishes.get("max_steps")) is not None:
+        limits["steps"] = min(steps, agent.budget.steps or steps)
+    other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
+    return other
+
+
+def kept_tools(tools: Sequence[Tool], wishes: Mapping[str, Any]) -> list[Tool]:
+    """Return the tools that a fork keeps, as its request says in `only_tools`; those of any other run are all kept."""
+    only = wishes.get("only_tools")
+    return [tool for tool in tools if only is None or tool.name in only]
+
+
+def sampling_of(model: Model) -> dict[str, Any]:
+    """Return the model's default `temperature` and `top_p`, as far as they are known."""
+    if isinstance(model, Limited):
+        return sampling_of(model.inner) | {name: model.options[name] for name in _ECHOED if name in model.options}
+    if not isinstance(model, PromptModel):
+        return {}
+    own: Any = model.given.get("options") or {}
+    sent: Mapping[str, Any] = {**model.given, **own}
+    return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
+
+
+def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
+    """Return the strategy with the request's `tool_choice` and `parallel_tool_calls`, if it supports them."""
+    if isinstance(strategy, Wrapper):
+        return replace(strategy, inner=_choosing(strategy.inner, wishes))
+    if isinstance(strategy, Auto):
+        calling = _choosing(strategy.calling, wishes)
+        return replace(strategy, calling=calling) if isinstance(calling, ToolCalling) else strategy
+    if not isinstance(strategy, ToolCalling):
+        return strategy
+    said = wishes.get("tool_choice")
+    choice = chosen_tool(wishes) or (said if isinstance(said, str) else "auto")
+    return replace(strategy, tool_choice=choice, parallel=wishes.get("parallel_tool_calls") is not False)
+
+
+def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
+    """Return the tool that `tool_choice` names, or `None`."""
+    match wishes.get("tool_choice"):
+        case {"function": {"name": str() as name}}:
+            return inner_name(name)
+        case {"type": "file_search" | "code_interpreter" as name}:
+            return str(name)
+    return None
+
+
+def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Return the functions that the client runs; a call waits for the client's output. Raises `UsageError` if a name
+    clashes with the agent's own tools."""
+    functions = [one["function"] for one in given if one.get("type") == "function"]
+    own = {tool.name for tool in agent.tools}
+    for function in functions:
+        if inner_name(function["name"]) in own:
+            raise UsageError(f"the agent {agent.name} already has a tool '{function['name']}'; give yours another name")
+    return [_client_tool(function) for function in functions if not _asks_a_person(agent, function)]
+
+
+def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise `ApiError` unless `agent` can be given these functions of the client, each with its place in the
+    request."""
+    if len(functions) > _MAX_FUNCTIONS:
+        problem = f"Invalid 'tools': there are {len(functions)} functions; the most is {_MAX_FUNCTIONS}."
+        raise ApiError(400, problem, param="tools", code="array_above_max_length")
+    names = [inner_name(function["name"]) for _, function in functions]  # models see these
+    for (place, function), name in zip(functions, names, strict=True):
+        if names.count(name) > 1:
+            problem = f"Invalid 'tools': two tools are called '{function['name']}'."
+            raise ApiError(400, problem, param="tools", code="invalid_value")
+        try:
+            client_tools(agent, [{"type": "function", "function": function}])
+        except UsageError as error:
+            raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+        except DataError as error:
+            problem = f"Invalid schema for function '{function['name']}': {error}."
+            raise ApiError(400, problem, param=f"{place}.parameters", code="invalid_function_parameters") from error
+
+
+def functions_in(tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the functions among `tools`, with their places in the request."""
+    return [(f"tools[{at}].function", one["function"]) for at, one in enumerate(tools) if one["type"] == "function"]
+
+
+def _asks_a_person(agent: Agent, function: Mapping[str, Any]) -> bool:
+    """Whether a function is how the client has a person decide on the agent's tools, and not one for the model."""
+    return function["name"] == HUMAN and bool(agent.tools)
+
+
+def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
+    """Return the tools that a run can use, by name, as far as they still exist."""
+    agent = deployment.agents.get(run.agent)
+    own = agent.tools if agent is not None else []
+    functions = [one["function"] for one in run.request.get("tools") or () if one.get("type") == "function"]
+    return {tool.name: tool for tool in (*own, *map(_client_tool, functions))}
+
+
+def inner_name(name: str) -> str:
+    """Return a function's name as a tool name, without hyphens."""
+    return name.replace("-", "_")
+
+
+def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return tool names by the client's names for them, where these differ: people and models may use either."""
+    names = [one["function"]["name"] for one in given if one.get("type") == "function"]
+    return {name: inner_name(name) for name in names if name != inner_name(name)}
+
+
+def _client_tool(function: Mapping[str, Any]) -> Tool:
+    schema = function.get("parameters") or _NO_PARAMETERS
+    sent = {name: function[name] for name in ("description", "strict") if function.get(name) is not None}
+    return Tool(
+        inner_name(function["name"]),
+        _elsewhere,
+        function.get("description") or function["name"],
+        approval=True,
+        takes=build_schema_signature(convert_schema(schema)),
+        declared={**sent, "parameters": schema},
+    )
+
+
+async def _elsewhere(**arguments: Any) -> str:
+    """Placeholder: the run pauses before the call and resumes with the client's output."""
+    raise UsageError(f"this tool runs on the client, with {json.dumps(arguments)}")
+
+
+def wanted_schema(response_format: Any) -> Mapping[str, Any] | None:
+    """Return the JSON Schema required by a `response_format`; `None` if any text will do."""
+    match response_format:
+        case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
+            return schema
+        case {"type": "json_object"}:
+            return {"type": "object"}
+    return None

@@ -1,0 +1,146 @@
+"""Parses a client's answers to pending calls: outputs of its own functions, or a person's decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from ...core.tools.signature import InvalidInput, build_schema_signature
+from ...core.values import Decision, File
+from ...runs.status import Pending, pending_calls
+from ...store.run_queries import find_own_run
+from ...store.run_row import RunRow
+from ...store.tenant_view import TenantView
+from ..agents.overrides import inner_name
+from ..http.api_errors import ApiError, invalid_value
+from ..http.objects import call_id, run_of_call
+
+_KINDS = ("approve", "edit", "reject", "respond")
+
+
+class ParsedOutputs(NamedTuple):
+    """Decisions by call id in the log; `mark` is a digest of all outputs. `outputs` are the calls of the client's own
+    functions: what these gave is nobody's decision."""
+
+    decisions: Mapping[str, Decision]
+    mark: str
+    outputs: frozenset[str] = frozenset()
+
+
+def parse_submission(
+    run: RunRow, outputs: Sequence[tuple[str, str]], files: Mapping[str, Sequence[Mapping[str, Any]]] = {}
+) -> ParsedOutputs | None:
+    """Return the decisions in `outputs`, which are by client call id, as are the `files` of them that the model is
+    shown; `None` if the same outputs were submitted before.
+    Raises `ApiError` if the run does not wait, or unless there is exactly one output per call."""
+    mark = submission_digest(outputs)
+    if run.submitted(mark):
+        return None
+    if run.status != "requires_action":
+        raise ApiError(400, f'Runs in status "{run.status}" do not accept tool outputs.')
+    waiting = {call_id(run.id, one.action.id, one.asked): one for one in pending_calls(run)}
+    given = [call for call, _ in outputs]
+    if sorted(given) != sorted(waiting):
+        raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
+    said = dict(outputs)
+    decisions = {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}
+    for call, one in waiting.items():
+        if files.get(call) and _is_function(run.request, one):
+            shown = tuple(File(**file) for file in files[call])
+            decisions[one.action.id] = replace(decisions[one.action.id], files=shown)
+    _check_edits(run, decisions)
+    return ParsedOutputs(
+        decisions,
+        mark,
+        frozenset(one.action.id for one in waiting.values() if _is_function(run.request, one)),
+    )
+
+
+def submission_digest(outputs: Sequence[tuple[str, str]]) -> str:
+    """Return a digest of `outputs`, whatever their order."""
+    return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+
+
+def check_decided(connection: Connection, scope: TenantView, call: str | None, param: str) -> None:
+    """Raise `ApiError` if a run waits for a decision on this call, which a request answers, but not at its end: what
+    follows would be heard, and the decision dropped."""
+    run_id = None if call is None else run_of_call(call)
+    run = None if run_id is None else find_own_run(connection, scope, run_id)
+    if run is None or run.status != "requires_action":
+        return
+    for one in pending_calls(run):
+        if call_id(run.id, one.action.id, one.asked) == call and not _is_function(run.request, one):
+            problem = (
+                f"the decision on the call of '{one.action.tool}' must come last. Send what follows it in a request of "
+                "its own, once the call was answered"
+            )
+            raise invalid_value(param, problem)
+
+
+def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
+    """Parse the output of a call. For a client function it is the result. Otherwise it is a person's decision:
+    `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text, which becomes the
+    tool's result. Raises `ApiError` for an invalid decision."""
+    action, shown, _ = waiting
+    if _is_function(request, waiting):
+        return Decision("respond", message=output)
+    word = output.strip().lower()
+    if word in ("approve", "reject"):
+        return Decision("approve" if word == "approve" else "reject")
+    said = _read(output)
+    if not isinstance(said, dict) or "decision" not in said:
+        return Decision("respond", message=output)
+    kind, arguments = said["decision"], said.get("arguments")
+    if kind not in _KINDS:
+        raise ApiError(
+            400, f"Invalid value: {kind!r}. Supported values are: 'approve', 'edit', 'reject', and 'respond'."
+        )
+    if kind == "approve" and arguments is not None and arguments != shown:
+        raise ApiError(400, "The approved arguments differ from those of the call; use 'edit' to change them.")
+    if kind == "edit" and not isinstance(arguments, dict | str):
+        raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
+    edited = arguments if kind == "edit" else None
+    if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
+        (edited,) = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in edited.values())
+    return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
+    """Raise `ApiError` for edited arguments that do not fit their tool, which nobody would see otherwise."""
+    for call in run.waiting:
+        edited = decisions[call["id"]].tool_input
+        if edited is not None and "schema" in call:
+            try:
+                build_schema_signature(call["schema"]).arguments(edited)
+            except InvalidInput as error:
+                raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
+
+
+def _is_function(request: Mapping[str, Any], waiting: Pending) -> bool:
+    """Whether a call is one of a function of the client's own."""
+    functions = (one["function"] for one in request.get("tools") or () if "function" in one)
+    return any(inner_name(one["name"]) == waiting.action.tool for one in functions)
+
+
+def _read(output: str) -> Any:
+    """Return the JSON in an output, or `None`. Raises `ApiError` for a decision with duplicate keys, which people and
+    programs might read differently."""
+    doubled = False
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal doubled
+        doubled = doubled or len(dict(pairs)) < len(pairs)
+        return dict(pairs)
+
+    try:
+        said = json.loads(output, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return None
+    if doubled and isinstance(said, dict) and "decision" in said:
+        raise ApiError(400, "Invalid decision: an object has a duplicate key.")
+    return said

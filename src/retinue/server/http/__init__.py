@@ -1,0 +1,1 @@
+"""What every route of the server stands on: requests, errors, streams, authentication, limits."""

@@ -1,0 +1,1 @@
+"""Files become searchable in the background, tenants in turn."""

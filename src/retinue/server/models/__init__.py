@@ -1,0 +1,1 @@
+"""Models by name, and those that embed and speak."""
