@@ -18,10 +18,11 @@ from ..config.specs import FileSpec
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
+from .option_types import PATH
 
 
 @click.command("mcp")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("names", nargs=-1)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input.")
 @click.option("--api-key", envvar="RETINUE_MCP_KEY", help="The key that clients must send; generated if missing.")

@@ -14,7 +14,8 @@ import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import MISSING, leave_out_prompt_states
+from .option_types import FOLDER, PATH
+from .serve import MISSING, leave_out_prompt_states
 from .server_database import DB_OPTION, database_url
 
 _HOST = "127.0.0.1"
@@ -22,13 +23,11 @@ _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
 
 
 @click.command("studio")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=PATH, required=False)
 @DB_OPTION
 @click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
-@click.option(
-    "--evals", type=click.Path(exists=True, path_type=Path, file_okay=False), help="Reports of `retinue eval` to show."
-)
+@click.option("--evals", type=FOLDER, help="Reports of `retinue eval` to show.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
