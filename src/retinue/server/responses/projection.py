@@ -89,7 +89,7 @@ class ResponseProjection(Projection):
         self._summarizes = bool((part.asked.get("reasoning") or {}).get("summary"))
         self._reasons = self._summarizes or "reasoning.encrypted_content" in part.include
         self._thoughts = Thoughts()
-        self._cited: list[Object] = []  # its annotations
+        self._cited: list[Object] = []  # the annotations of the open message
 
     def events(self, item: Followed) -> Iterator[Object]:
         """Yield the events that follow from a log entry or a status change."""
