@@ -42,8 +42,7 @@ from retinue.server.metrics.process_metrics import (
 )
 from retinue.server.metrics.process_watch import BUSY, DEAD, EVERY, LoopWatch, ProcessWatch
 from retinue.store import run_queries
-from retinue.store.quota_tables import quotas
-from retinue.store.tables import runs
+from retinue.store.tables import quotas, runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())
 

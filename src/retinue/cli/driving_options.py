@@ -21,7 +21,7 @@ FORMATS = ("text", "json")
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 _OPTIONS = (
     click.option("--db", default="retinue.db", show_default=True, help="A file or a PostgreSQL URL."),
-    click.option("--temporal", default="", metavar="HOST:PORT", help="Where Temporal is, which gives workers runs."),
+    click.option("--temporal", default="", metavar="HOST:PORT", help="Where Temporal is, if it tells workers of runs."),
     click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Maximum seconds per run."),
     click.option(
         "--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds to wait for a person."
@@ -41,6 +41,12 @@ _OPTIONS = (
         type=click.IntRange(0),
         default=0,
         help="Seconds to keep threads and conversations without news.  [default: all]",
+    ),
+    click.option(
+        "--audit-retention",
+        type=click.IntRange(0),
+        default=0,
+        help="Seconds to keep entries of the audit log.  [default: all]",
     ),
     click.option(
         "--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish."
@@ -132,6 +138,7 @@ def options_of(given: Mapping[str, Any], *, strict: bool = False) -> Options:
         tool_hosts=given["tool_hosts"],
         chat_retention=given["chat_retention"],
         thread_retention=given["thread_retention"],
+        audit_retention=given["audit_retention"],
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from ..limits.quotas import Standing, standings
 from ..store.audit_log import AuditFilter
-from ..store.quota_tables import audit_entries
+from ..store.tables import audit_entries
 from ..store.tenant_view import Kept, TenantView
 from .context import ContextDep
 from .http.authentication import sees_prompts
@@ -71,7 +71,7 @@ async def list_entries(
 
 
 def _make_entry(row: Kept) -> Object:
-    """Return an entry as JSON; `place` and `hash` are null until it is sealed."""
+    """Return an entry as JSON."""
     return {
         "id": row.id,
         "object": "audit.entry",
@@ -82,6 +82,4 @@ def _make_entry(row: Kept) -> Object:
         "detail": row.detail,
         "request_id": row.request_id,
         "address": row.address,
-        "place": row.place,
-        "hash": row.hash,
     }

@@ -71,7 +71,7 @@ class ServedMemory:
         turn = find_completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
-        if bytes_used(connection, run.tenant, memory_rows) > self.most:
+        if bytes_used(connection, run.tenant, "memories") > self.most:
             logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
             return
         for part, memory in memories.items():

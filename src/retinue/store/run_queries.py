@@ -12,26 +12,20 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, Unpack
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Connection,
-    Integer,
     Select,
-    Table,
-    Text,
     bindparam,
     case,
-    cast,
     delete,
     exists,
     func,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -42,12 +36,12 @@ from ..core.events import Observed, request_usage
 from ..core.serialization import load
 from ..core.values import Usage
 from ..errors import DataError, StoreConflict
+from .due import DRIVEN, may_take
 from .memory_states import forget_thread
 from .prepared_statements import Prepared, bound_insert
-from .processes import count_alive, is_free, is_leader
+from .processes import count_alive, is_leader
 from .run_row import (
     ACTIVE,
-    BY_MEMBERS,
     ENDED,
     Kind,
     RunRow,
@@ -60,20 +54,17 @@ from .run_row import (
     run_values,
 )
 from .tables import (
-    contents,
     conversations,
     events,
     items,
     messages,
-    run_images,
     run_metadata,
-    run_tools,
     runs,
     submissions,
     threads,
 )
 from .tenant_view import Page, TenantView
-from .usage_sums import USING, note_gaps
+from .usage_sums import USING
 
 # --- rows: find, insert, update, delete
 
@@ -93,11 +84,15 @@ _SUBMISSIONS = Prepared(
     .where(submissions.c.run_id == bindparam("run"))
     .order_by(submissions.c.number)
 )
-_OF_A_RUN = (
-    *(runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id, run_images.c.run_id),
-    run_tools.c.run_id,
+_MARK = Prepared(
+    insert(run_metadata).from_select(
+        ["run_id", "tenant", "number", "name", "value"],
+        select(
+            *(runs.c.id, runs.c.tenant, runs.c.number),
+            *(bindparam("key", type_=run_metadata.c.name.type), bindparam("said", type_=run_metadata.c.value.type)),
+        ).where(_ID),
+    )
 )
-"""The row comes first: without it, or waiting for its lock, nobody adds to the others."""
 _ANY_LENGTH = 500  # ids per statement
 _GUARD = {"held": "epoch", "was": "status", "held_thread": "holds"}
 
@@ -152,7 +147,7 @@ def update_run(connection: Connection, run: RunRow, **values: Unpack[RunValues])
 
 def insert_submission(connection: Connection, run: RunRow, submission: Submission) -> RunRow:
     """Insert a submission. Return the run with it."""
-    _SUBMIT.run(connection, {"run_id": run.id, **dump_submission(submission)})
+    _SUBMIT.run(connection, {"run_id": run.id, "tenant": run.tenant, **dump_submission(submission)})
     return run._replace(submissions=(*run.submissions, submission))
 
 
@@ -184,27 +179,13 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete runs with all that belongs to them, and those of their members. Messages on threads and items of
     conversations remain."""
     for start in range(0, len(run_ids), _ANY_LENGTH):
-        some = run_ids[start : start + _ANY_LENGTH]
-        if below := connection.execute(select(runs.c.id).where(runs.c.parent_id.in_(some))).scalars().all():
-            delete_runs(connection, below)
-        _note_gaps(connection, some)
-        for column in _OF_A_RUN:
-            connection.execute(delete(column.table).where(column.in_(some)))
-
-
-def _note_gaps(connection: Connection, run_ids: Sequence[str]) -> None:
-    spans = select(runs.c.tenant, runs.c.created_at, runs.c.ended_at).where(runs.c.id.in_(run_ids))
-    note_gaps(connection, (tuple(row) for row in connection.execute(spans)))
+        connection.execute(delete(runs).where(runs.c.id.in_(run_ids[start : start + _ANY_LENGTH])))
 
 
 def _index_metadata(connection: Connection, run: RunRow) -> None:
-    rows = [
-        {"run_id": run.id, "tenant": run.tenant, "name": name, "value": value}
-        for name, value in run.metadata.items()
-        if _findable(name, 64) and _findable(value, 512)
-    ]
-    if rows:
-        connection.execute(insert(run_metadata), rows)
+    for name, value in run.metadata.items():
+        if _findable(name, 64) and _findable(value, 512):
+            _MARK.run(connection, {"run": run.id, "key": name, "said": value})
 
 
 def _findable(given: str, most: int) -> bool:
@@ -237,8 +218,6 @@ def _submission(values: Sequence[Any]) -> Submission:
 
 # --- many runs: threads, drives, members, expiry, retention
 
-_NO_LIMIT = 2**31 - 1
-DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
     select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
@@ -251,51 +230,10 @@ _NEXT = Prepared(_QUEUED.order_by(runs.c.number).limit(1))
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
-def _driven(status: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that a status is one of `DRIVEN`, without IN, so that it can be prepared."""
-    return or_(*(status == one for one in DRIVEN))
-
-
-def may_take(process: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """Return the condition that `process` may drive a run: no other living one has it, and it has no members at
-    work."""
-    return is_free(runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
-
-
 # what every server asks again and again
-_WAITED_FOR = Prepared(select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct())
-_member = runs.alias()
-_below = select(_member.c.id).where(_member.c.parent_id == runs.c.id)
-_LEFT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == BY_MEMBERS,
-        runs.c.status == "in_progress",
-        ~exists(_below.where(_driven(_member.c.status))) | exists(_below.where(_member.c.status == "requires_action")),
-    )
-)
-_TO_INTERRUPT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == bindparam("process", type_=runs.c.driver.type),
-        or_(runs.c.status == "cancelling", (runs.c.status == "in_progress") & runs.c.ending.is_not(None)),
-    )
-)
-_CONTINUED = Prepared(
-    select(runs.c.id)
-    .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
-    .order_by(runs.c.number)
-)
-_TO_DRIVE = Prepared(
-    select(runs.c.id)
-    .where(runs.c.holds, _driven(runs.c.status), may_take(bindparam("process")))
-    .order_by(runs.c.number)
-    .limit(bindparam("most", type_=Integer()))
-)
 _last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
 _MARKS = select(runs.c.id, runs.c.epoch, runs.c.status, _last).where(
     runs.c.id.in_(bindparam("ids", expanding=True))  # each time another number of them, so it cannot be prepared
-)
-_LATE = Prepared(
-    select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
 )
 
 
@@ -320,9 +258,27 @@ class RunFilter:
 
 def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: RunFilter) -> tuple[list[RunRow], bool]:
     """Return a page of the tenant's runs, in its order, and whether more follow."""
-    ids, more = scope.page_ids(connection, runs, page, *conditions(scope, wanted))
+    query, number = _in_order(scope, wanted)
+    ids, more = scope.select_page(connection, runs, page, query, number)
+    return runs_in_order(connection, [row.id for row in ids]), more
+
+
+def runs_in_order(connection: Connection, ids: Sequence[str]) -> list[RunRow]:
+    """Return the runs with these ids, in the order of the ids; those that are not there are left out."""
     found = {run.id: run for run in read_runs(connection, ROWS.where(runs.c.id.in_(ids)))}
-    return [found[run_id] for run_id in ids], more
+    return [found[run_id] for run_id in ids if run_id in found]
+
+
+def _in_order(scope: TenantView, wanted: RunFilter) -> tuple[Select[Any], ColumnElement[int]]:
+    """Return the query of the ids of the runs that `wanted` selects, and the number by which an index has them in
+    order."""
+    if not wanted.metadata:
+        return select(runs.c.id).where(*conditions(scope, wanted)), runs.c.number
+    (name, value), *more = wanted.metadata.items()
+    rest = conditions(scope, replace(wanted, metadata=dict(more)))
+    marked = (run_metadata.c.tenant == scope.tenant, run_metadata.c.name == name, run_metadata.c.value == value)
+    query = select(runs.c.id).join(run_metadata, run_metadata.c.run_id == runs.c.id)
+    return query.where(*marked, *rest), run_metadata.c.number
 
 
 def own_run_ids(connection: Connection, scope: TenantView, run_ids: Iterable[str]) -> set[str]:
@@ -347,25 +303,6 @@ def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
     """Return the id of the oldest run that waits for a thread; `None` if the thread is held or no run waits."""
     found = _NEXT.rows(connection, {"thread": thread_id})
     return found[0][0] if found else None
-
-
-def threads_waited_for(connection: Connection) -> list[str]:
-    """Return the threads that queued runs wait for."""
-    return [thread for (thread,) in _WAITED_FOR.rows(connection, {}) if thread is not None]
-
-
-def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
-    """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
-    has them."""
-    given = {"process": process, "most": _NO_LIMIT if most is None else most}
-    return [run_id for (run_id,) in _TO_DRIVE.rows(connection, given)]
-
-
-def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs that processes drove which are dead by now, oldest first."""
-    left = is_free(runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
 
 
 def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
@@ -404,17 +341,6 @@ def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: st
     return path
 
 
-def left_callers(connection: Connection) -> list[str]:
-    """Return the ids of the runs that their members have although none of these is active, or one waits for a
-    person."""
-    return [run_id for (run_id,) in _LEFT.rows(connection, {})]
-
-
-def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs of `process` that were cancelled, or expired, by another one."""
-    return [run_id for (run_id,) in _TO_INTERRUPT.rows(connection, {"process": process})]
-
-
 class RunMark(NamedTuple):
     """What changes when a run has news: its epoch, its status, and the number of its log's last event."""
 
@@ -437,42 +363,25 @@ def suspended_runs(connection: Connection) -> list[RunRow]:
     return read_runs(connection, ROWS.where(*_SUSPENDED).order_by(runs.c.number))
 
 
-def continued_runs(connection: Connection) -> list[str]:
-    """Return the ids of the runs that are to go on, after a decision or after they were suspended, and that no process
-    has yet, oldest first."""
-    return [run_id for (run_id,) in _CONTINUED.rows(connection, {})]
-
-
-def runs_past_expiry(connection: Connection, now: int) -> list[str]:
-    """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
-    return [run_id for (run_id,) in _LATE.rows(connection, {"now": now})]
-
-
 def shift_expiry(connection: Connection, by: int) -> None:
     """Shift the expiry of all runs by as many seconds as the clock was changed."""
     connection.execute(update(runs).where(runs.c.expires_at.is_not(None)).values(expires_at=runs.c.expires_at + by))
 
 
-def delete_old_runs(connection: Connection, before: int | None, unstored_before: int | None, most: int) -> int:
-    """Delete at most `most` runs that have ended, with those of their members. Return how many.
-
-    Args:
-        connection: A connection.
-        before: Deletes runs created before this time, in Unix seconds; `None`: none of them.
-        unstored_before: Deletes runs created before this time that have no thread and are not stored, likewise.
-        most: The size of a batch.
-    """
-    tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
-    unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
-    of_status = [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
-    of_chats = [(*unstored, runs.c.created_at < unstored_before)] if unstored_before is not None else []
+def old_runs(connection: Connection, most: int, before: int | None, unstored_before: int | None) -> list[str]:
+    """Return the ids of at most `most` runs that have ended and were created before a time in Unix seconds; of those
+    that have no thread and are not stored, also before another one. `None`: none of them. Members go with their
+    callers, which find their answers there."""
+    old: list[tuple[ColumnElement[bool], ...]] = []
+    old += [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
+    if unstored_before is not None:
+        unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
+        old.append((*unstored, runs.c.created_at < unstored_before))
     found: list[str] = []
-    for old in (*of_chats, *of_status):  # one after the other, so that an index finds each
-        query = select(runs.c.id).where(*old, tops, runs.c.id.not_in(found))
+    for one in old:  # one after the other, so that an index finds each
+        query = select(runs.c.id).where(*one, runs.c.parent_id.is_(None), runs.c.id.not_in(found))
         found += connection.execute(query.limit(most - len(found))).scalars()
-    if found:
-        delete_runs(connection, found)
-    return len(found)
+    return found
 
 
 def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
@@ -552,12 +461,13 @@ def newest_runs(connection: Connection, wanted: RunFilter, tenant: str | None, m
 
 _SHOWN = 2_000  # characters of a stored question that are read
 _PRICED = '%"cost":%'
-_SEARCHED_AT_ONCE = 200  # runs searched at a time
 SEARCHED = 5_000
 """The most runs that a search looks at."""
 _QUESTION = re.compile(
     r'\{"question":("(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)'
 )  # the first field of a log's first event
+_ASKED = (events.c.seq == 1) & (events.c.kind == "started")
+_BEGINNING = func.substr(events.c.payload, 1, _SHOWN).label("payload")
 
 
 class RunFigures(NamedTuple):
@@ -589,21 +499,22 @@ def search_runs(
 ) -> tuple[list[RunRow], bool]:
     """Return a page of the runs whose question contains `text`, whatever the case, and `may_show`, and whether more
     follow. At most `SEARCHED` runs are looked at."""
+    query, number = _in_order(scope, wanted)
+    asked = query.add_columns(_BEGINNING).join(events, (events.c.run_id == runs.c.id) & _ASKED)
+    sought = text.casefold()
+    rows, _ = scope.select_page(connection, runs, page._replace(limit=SEARCHED), asked, number)
+    matching = [row.id for row in rows if sought in (_question(row.payload) or "").casefold()]
     found: list[RunRow] = []
-    sought, after = text.casefold(), page.after
-    for _ in range(SEARCHED // _SEARCHED_AT_ONCE):
-        some, more = page_runs(connection, scope, page._replace(limit=_SEARCHED_AT_ONCE, after=after), wanted)
-        asked = _questions_of(connection, [run.id for run in some])
-        found += [run for run in some if sought in asked.get(run.id, "").casefold() and may_show(run)]
-        if len(found) > page.limit or not more:
+    for start in range(0, len(matching), page.limit + 1):
+        some = runs_in_order(connection, matching[start : start + page.limit + 1])
+        found += filter(may_show, some)
+        if len(found) > page.limit:
             break
-        after = some[-1].id
     return found[: page.limit], len(found) > page.limit
 
 
 def _questions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
-    first = (events.c.run_id.in_(run_ids), events.c.seq == 1, events.c.kind == "started")
-    rows = connection.execute(select(events.c.run_id, func.substr(events.c.payload, 1, _SHOWN)).where(*first))
+    rows = connection.execute(select(events.c.run_id, _BEGINNING).where(events.c.run_id.in_(run_ids), _ASKED))
     read = {run_id: _question(payload) for run_id, payload in rows}
     return {run_id: question for run_id, question in read.items() if question is not None}
 
@@ -648,60 +559,6 @@ def last_ended_by(connection: Connection, drivers: Sequence[str], seconds: int) 
         return []
     columns = (runs.c[name] for name in COLUMNS)
     return read_runs(connection, select(*columns).where(*theirs, runs.c.ended_at >= last - seconds))
-
-
-# --- what limits concern: runs that are driven, and runs that wait for room
-
-TIERS, USUAL = {"priority": 0, "flex": 2}, 1
-"""Which of a tenant's runs that wait comes first, by OpenAI's `service_tier`: the lower, the sooner."""
-_OF_EACH = 200  # runs of a tenant and an agent among which the next one is chosen
-
-
-class Driven(NamedTuple):
-    """How many runs of a tenant and an agent, by its path, living processes drive."""
-
-    tenant: str
-    agent: str
-    number: int
-
-
-class Waiting(NamedTuple):
-    """A run that nobody drives. `tier` is the `service_tier` of its request."""
-
-    run_id: str
-    tenant: str
-    agent: str
-    ends: bool  # it only has to end
-    tier: str | None
-
-
-def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
-    """Return how many runs are driven, except the run `but`."""
-    taken = ~is_free(runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
-    query = select(runs.c.tenant, runs.c.agent, func.count()).where(runs.c.status.in_(("in_progress", "cancelling")))
-    return [Driven(*row) for row in connection.execute(query.where(taken).group_by(runs.c.tenant, runs.c.agent))]
-
-
-def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
-    """Return the runs that no living process drives, except `process` itself, oldest first: of each tenant and agent
-    not all, but those that should begin first."""
-    free = may_take(process)
-    ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
-    tier = _request(connection)["service_tier"].as_string()
-    turn = (ends.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)
-    place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
-    columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
-    query = select(*columns, runs.c.number, place.label("place"))
-    ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
-    first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
-    return [Waiting(row.id, row.tenant, row.agent, bool(row.ends), row.tier) for row in connection.execute(first)]
-
-
-def _request(connection: Connection) -> ColumnElement[Any]:
-    """Return the request as JSON that can be looked into: PostgreSQL refuses to if a text in it has a NUL."""
-    if connection.dialect.name == "sqlite":
-        return runs.c.request
-    return cast(func.replace(cast(runs.c.request, Text), "\\u0000", "\\u0001"), JSON)
 
 
 # --- what waits in the whole database: for metrics, by indexes on what is active alone
@@ -767,25 +624,12 @@ _queue = (
 _SINCE = select(func.min(_queue.c.since))
 
 
-# --- copies of what belongs to a run, for another run that begins where it was
-
-_IDS: tuple[tuple[Table, str], ...] = ((run_images, "run_id"), (run_tools, "run_id"), (contents, "id"))
-
-
-def copy_belongings(connection: Connection, run_id: str, to: str) -> None:
-    """Give the run `to` the images, the tools and the long conversation that a run was asked with."""
-    for table, name in _IDS:
-        others = [column for column in table.c if column.name != name]
-        found = select(literal(to), *others).where(table.c[name] == run_id)
-        connection.execute(insert(table).from_select([name, *(column.name for column in others)], found))
-
-
 # --- threads and conversations in which nothing was said for long
 
 _SAID = ((threads, messages, messages.c.thread_id), (conversations, items, items.c.conversation_id))
 
 
-def silent_threads(connection: Connection, before: int, most: int) -> list[str]:
+def silent_threads(connection: Connection, most: int, before: int) -> list[str]:
     """Return the ids of at most `most` threads and conversations that have only messages, items and runs from before
     this time, in Unix seconds, and no run that is active."""
     found: list[str] = []
@@ -795,16 +639,15 @@ def silent_threads(connection: Connection, before: int, most: int) -> list[str]:
     return found
 
 
-def delete_silent(connection: Connection, before: int, ids: Collection[str]) -> int:
+def delete_silent(connection: Connection, ids: Collection[str], before: int) -> int:
     """Delete those of the threads and conversations that are still silent, with all that belongs to them. Return how
     many."""
     deleted = 0
-    for at, (table, parts, owner) in enumerate(_SAID):
+    for at, (table, _, _) in enumerate(_SAID):
         query = _silent(at, before).where(table.c.id.in_(ids)).with_for_update(of=table)
         for tenant, id_ in connection.execute(query).all():
             scope = TenantView(tenant)
             delete_thread_runs(connection, scope, id_)
-            scope.remove(connection, parts, owner == id_)
             scope.remove(connection, table, table.c.id == id_)
             forget_thread(connection, tenant, id_)
             deleted += 1

@@ -68,7 +68,7 @@ def is_open(method: str, path: str) -> bool:
     return path in _OPEN or (method == "GET" and _PAGES.fullmatch(path) is not None)
 
 
-def needed(method: str, path: str) -> ScopeName:
+def required_scope(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
     `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
     `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require `all`."""
@@ -83,7 +83,7 @@ def needed(method: str, path: str) -> ScopeName:
     return _WRITING.get(words[0], "all") if version == "v1" and words else "all"
 
 
-def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
+def has_scope(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
     """Whether a key with `scopes` may make requests that require `wanted`. No other scope contains `prompts` or
     `audit`, nor does a key without scopes have these."""
     if wanted in ("prompts", "audit"):
@@ -93,10 +93,10 @@ def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
 
 def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
     """Whether a key sees the operator's prompts, and the engines' own words."""
-    return allowed(scopes, "prompts")
+    return has_scope(scopes, "prompts")
 
 
-def missing(wanted: ScopeName) -> ApiError:
+def missing_scope(wanted: ScopeName) -> ApiError:
     """Return the error for a key without the scope `wanted`."""
     message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
     return ApiError(403, message, code="missing_scope")
@@ -123,7 +123,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         try:
-            said, key = await self._check(scope, needed(method, path))
+            said, key = await self._check(scope, required_scope(method, path))
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
@@ -147,8 +147,8 @@ class Authentication:
             raise ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
         if key is None:
             raise _incorrect(said)
-        if not allowed(key.scopes, wanted):
-            raise missing(wanted)
+        if not has_scope(key.scopes, wanted):
+            raise missing_scope(wanted)
         return said, key
 
     async def _pass(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import errno
 import socket
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -59,12 +58,12 @@ def raise_descriptor_limit() -> int:
     except ImportError:  # Windows has no such limit
         return _MOST_OPEN
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    most = _MOST_OPEN if soft == resource.RLIM_INFINITY else min(soft, _MOST_OPEN)
+    most = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):
+            most = soft
     return max(1, most - max(5 * ACCEPTED, int(_RESERVED * most)))
 
 
@@ -93,11 +92,14 @@ class Connections:
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             connection: _Connection = scope["state"].pop(_CONNECTION)
-            connection.begin_request()
+            connection.set_idle(is_idle=False)
             try:
                 await app(scope, receive, send)
             finally:
-                connection.end_request(is_last=scope["type"] == "websocket")
+                if scope["type"] == "websocket":
+                    connection.leave()
+                else:
+                    connection.set_idle(is_idle=True)
 
         return watched
 
@@ -113,21 +115,22 @@ class Connections:
             next(iter(self._idle[address])).close()
         return True
 
+    def set_idle(self, connection: _Connection, *, is_idle: bool) -> None:
+        """Note whether a connection has no request."""
+        there = self._idle.setdefault(connection.address, {})
+        if is_idle:
+            there[connection] = None
+        else:
+            there.pop(connection, None)
+        if not there:
+            del self._idle[connection.address]
+
     def remove(self, connection: _Connection) -> None:
         """Count one less."""
         self.set_idle(connection, is_idle=False)
         self._open[connection.address] -= 1
         if not self._open[connection.address]:
             del self._open[connection.address]
-
-    def set_idle(self, connection: _Connection, *, is_idle: bool) -> None:
-        """Note whether a connection has no request."""
-        if is_idle:
-            self._idle.setdefault(connection.address, {})[connection] = None
-        elif connection in (idle := self._idle.get(connection.address, {})):
-            del idle[connection]
-            if not idle:
-                del self._idle[connection.address]
 
 
 class _Connection(asyncio.Protocol):
@@ -137,24 +140,23 @@ class _Connection(asyncio.Protocol):
         self.address = ""
         self._those = those
         self._protocol = HttpToolsProtocol(**given | {"app_state": {**given["app_state"], _CONNECTION: self}})
-        self._requests = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_open = False
+        self._timer: asyncio.TimerHandle | None = None  # while headers are awaited
+        self._is_idle = True
+        self._is_open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.address = (transport.get_extra_info("peername") or ("",))[0]
-        self._is_open = True
         self._protocol.connection_made(transport)
         if self._those.add(self):
-            self._those.set_idle(self, is_idle=True)
+            self.set_idle(is_idle=True)
             self._await_headers()
         else:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if not self._requests and self._timer is None:
+        if self._is_idle and self._timer is None:
             self._await_headers()
         self._protocol.data_received(data)
 
@@ -168,27 +170,28 @@ class _Connection(asyncio.Protocol):
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._leave()
+        self.leave()
         self._protocol.connection_lost(exc)
 
     def close(self) -> None:
         """End the connection at once."""
         self._transport.abort()
-        self._leave()  # a WebSocket's protocol, which takes over the transport, does not say when that is lost
+        self.leave()  # a WebSocket's protocol, which takes over the transport, does not say when that is lost
 
-    def begin_request(self) -> None:
-        """Note that the headers of a request have arrived."""
-        self._requests += 1
+    def set_idle(self, *, is_idle: bool) -> None:
+        """Note whether there is no request: the headers of one have arrived, or it is over."""
+        self._is_idle = is_idle
+        if self._is_open:
+            self._those.set_idle(self, is_idle=is_idle)
+        if not is_idle:
+            self._stop_timer()
+
+    def leave(self) -> None:
+        """Give the place to others."""
         self._stop_timer()
-        self._those.set_idle(self, is_idle=False)
-
-    def end_request(self, *, is_last: bool) -> None:
-        """Note that a request is over."""
-        self._requests -= 1
-        if is_last:
-            self._leave()
-        elif self._is_open and not self._requests:
-            self._those.set_idle(self, is_idle=True)
+        if self._is_open:
+            self._is_open = False
+            self._those.remove(self)
 
     def _await_headers(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._those.seconds, self.close)
@@ -197,9 +200,3 @@ class _Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _leave(self) -> None:
-        self._stop_timer()
-        if self._is_open:
-            self._is_open = False
-            self._those.remove(self)

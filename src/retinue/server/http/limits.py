@@ -17,12 +17,12 @@ from ...errors import StoreUnavailable
 from ...limits import LimitReached, quotas
 from ...limits.quotas import QuotaWatch, Standing
 from ...limits.rate import KeyLimits, format_duration
-from ...runs import FairScheduler
+from ...runs import Room
 from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS
 from .api_errors import ApiError, answer_of
-from .authentication import is_stream, needed
+from .authentication import is_stream, required_scope
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,14 +76,14 @@ def too_many(what: str, most: int) -> ApiError:
 
 
 class Limits:
-    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs; `watch` says how tenants
+    """Passes requests within their key's limits to `app`. `places` are those for runs; `watch` says how tenants
     stand with their quotas, which the answers' headers tell. `request.state.admission` is an `Admission`."""
 
-    def __init__(self, app: ASGIApp, limits: KeyLimits, turns: FairScheduler, watch: QuotaWatch) -> None:
+    def __init__(self, app: ASGIApp, limits: KeyLimits, places: Room, watch: QuotaWatch) -> None:
         self._app = app
         self._watch = watch
         self._limits = limits
-        self._turns = turns
+        self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request. Opening a WebSocket counts as a read, and each request over it counts again."""
@@ -92,12 +92,17 @@ class Limits:
             await self._app(scope, receive, send)
             return
         self._limits.know(key)
-        admission, there = Admission(self._limits, self._turns, key.id), list[Standing]()
+        admission, there = Admission(self._limits, self._places, key.id), list[Standing]()
 
         def see(head: Message) -> None:
             if is_stream(head):
                 admission.count_stream()  # work done cannot be refused
-            MutableHeaders(scope=head).update(dict([*rate_headers(self._limits, key.id), *quota_headers(there)]))
+            headers = MutableHeaders(scope=head)
+            for one in self._limits.levels(key.id):
+                headers[f"x-ratelimit-limit-{one.kind}"] = str(one.limit)
+                headers[f"x-ratelimit-remaining-{one.kind}"] = str(one.left)
+                headers[f"x-ratelimit-reset-{one.kind}"] = format_duration(one.resets)
+            headers.update(dict(quota_headers(there)))
 
         scope["state"].setdefault("heads", []).append(see)
         try:
@@ -115,7 +120,7 @@ class Limits:
         if scope["type"] == "websocket":
             _check_request(self._limits, key.id, reads=True)
             return ()
-        _check_request(self._limits, key.id, reads=needed(scope["method"], scope["path"]) == "read")
+        _check_request(self._limits, key.id, reads=required_scope(scope["method"], scope["path"]) == "read")
         scope["state"]["admission"] = admission
         if scope["method"] == "POST" and _BEGINS.fullmatch(scope["path"]):
             admission.begin_run()
@@ -127,9 +132,9 @@ class Limits:
 class Admission:
     """What a request may take of its key's limits: it may begin runs, and be answered by a stream, which is counted."""
 
-    def __init__(self, limits: KeyLimits, turns: FairScheduler, key_id: str) -> None:
+    def __init__(self, limits: KeyLimits, places: Room, key_id: str) -> None:
         self._limits = limits
-        self._turns = turns
+        self._places = places
         self._key_id = key_id
         self._streams = False
 
@@ -150,10 +155,10 @@ class Admission:
         """Call this early, before anything is read of a request that creates a run. Raises `ApiError` if there is no
         room for it. The transaction that creates it counts again, exactly."""
         check_tokens(self._limits, self._key_id)
-        if self._turns.queued >= _MOST_WAITING:
+        if self._places.queued >= _MOST_WAITING:
             raise limit_error(LimitReached("requests", _OVERLOADED, 5.0))
-        most = self._limits.room(self._key_id, self._turns.at_once)
-        if most is not None and self._turns.of_key(self._key_id) >= most:
+        most = self._limits.room(self._key_id, self._places.at_once)
+        if most is not None and self._places.of_key(self._key_id) >= most:
             raise too_many("runs", most)
 
     def end(self) -> None:
@@ -161,14 +166,6 @@ class Admission:
         if self._streams:
             self._streams = False
             self._limits.streams[self._key_id] -= 1
-
-
-def rate_headers(limits: KeyLimits, key_id: str) -> Iterator[tuple[str, str]]:
-    """Yield the headers that say what is left of a key's limits per minute."""
-    for one in limits.levels(key_id):
-        yield f"x-ratelimit-limit-{one.kind}", str(one.limit)
-        yield f"x-ratelimit-remaining-{one.kind}", str(one.left)
-        yield f"x-ratelimit-reset-{one.kind}", format_duration(one.resets)
 
 
 def quota_headers(standings: Sequence[Standing]) -> Iterator[tuple[str, str]]:

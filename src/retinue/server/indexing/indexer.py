@@ -63,7 +63,6 @@ class Indexer:
         self._woken = asyncio.Event()
         self._shares = Shares(total=_AT_ONCE, spare=1)
         self._changed: set[str] = set()  # stores whose indexes may hold stale entries
-        self._begun = False
         self._known = asyncio.Event()  # the previous process's state was examined
         self._step = asyncio.Event()  # set when a file is done, and then replaced
 
@@ -178,10 +177,9 @@ class Indexer:
 
     async def _tidy(self) -> None:
         """Reindex files that an index has lost, and remove entries that the database does not know."""
-        if not self._begun:  # left by the previous process
+        if not self._known.is_set():  # left by the previous process
             kept = await self._database.read(queue.stores_with_files)
             self._changed |= {*kept, *await run_in_thread(self.passages.list_collections)}
-            self._begun = True
         while self._changed:
             store_id = self._changed.pop()
             try:

@@ -128,7 +128,7 @@ class StateMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics. What only the database knows has no value while it does not answer."""
         runs, database = self._runs, self._runs.database
-        yield _gauge("runs_driven", "Runs that this process drives.", runs.turns.driven)
+        yield _gauge("runs_driven", "Runs that this process drives.", runs.room.driven)
         yield _gauge("runs_parked", "Runs of this process that wait until the database is back.", runs.parked.number)
         yield _gauge("database_writes_waiting", "Writes that are not yet committed.", database.waiting_writes())
         yield _gauge("database_up", "Whether the database answers.", self._queue.is_up())
@@ -190,19 +190,12 @@ class QuotaCollector(Collector):
     def __init__(self, read: Callable[[], Sequence[QuotaFigure]]) -> None:
         self._read = read
 
-    def describe(self) -> Iterator[Metric]:
-        """Yield the metrics without samples: to register them reads nothing."""
-        return self._families(())
-
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        return self._families(self._read())
-
-    def _families(self, figures: Sequence[QuotaFigure]) -> Iterator[Metric]:
-        labels = ("tenant", "quota")
-        used = GaugeMetricFamily("retinue_quota_used", "What a tenant has used of a limit of its quota.", labels=labels)
+        labels, about = ("tenant", "quota"), "What a tenant has used of a limit of its quota."
+        used = GaugeMetricFamily("retinue_quota_used", about, labels=labels)
         limit = GaugeMetricFamily("retinue_quota_limit", "The limit of a tenant's quota.", labels=labels)
-        for one in figures:
+        for one in self._read():
             used.add_metric([one.tenant, one.quota], one.used)
             limit.add_metric([one.tenant, one.quota], one.limit)
         yield from (used, limit)
