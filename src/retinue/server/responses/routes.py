@@ -94,7 +94,7 @@ async def retrieve(
         progress = ResponseProjection(part, tools, include, after=after)
         return event_stream(RunSession(context.server, part.run).follow(progress))
     response.headers.update(context.server.poll_after())
-    return await _shown(context, response_id, include)
+    return await _read_response(context, response_id, include)
 
 
 @router.delete("/{response_id}")
@@ -125,13 +125,13 @@ async def cancel(response_id: str, context: ContextDep) -> Object:
     part = await context.read(partial(find_response, id_=response_id))
     if not part.asked["background"]:
         raise ApiError(400, "Cannot cancel a synchronous response.")
-    shown = await _shown(context, response_id)
+    shown = await _read_response(context, response_id)
     if shown["status"] == "cancelled":
         return shown
     if shown["status"] not in ("queued", "in_progress"):
         raise ApiError(400, f"Cannot cancel a {shown['status']} response.")
     await _halt(context, response_id)
-    return await _shown(context, response_id)
+    return await _read_response(context, response_id)
 
 
 @router.get("/{response_id}/input_items")
@@ -141,7 +141,7 @@ async def input_items(response_id: str, context: ContextDep, page: Wanted, inclu
     return list_objects([item_view(item, include) for item in part.input], page)
 
 
-async def _shown(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
+async def _read_response(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: TenantView) -> Object:
         part = find_response(connection, scope, response_id)
         return current_response(connection, context.server.deployment, part, include).now(part.run)
