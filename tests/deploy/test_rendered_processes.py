@@ -74,7 +74,6 @@ class Container:
         except (URLError, ConnectionError):
             return 0
 
-
     def answer(self, question: str) -> str:
         """What a client is told."""
         body = json.dumps({"model": "agent", "input": question}).encode()
