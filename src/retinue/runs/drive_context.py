@@ -13,15 +13,12 @@ from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
-from .caller_logs import CallerLogs
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
 from .limits import Room
-from .log_writer import LogWriter
-from .member_runs import Conclude, Found, settle_caller
-from .parked_runs import ParkedRuns
-from .run_input import RunInput
-from .run_meter import RunMeter
+from .log_writer import LogWriter, ParkedRuns
+from .run_input import RunInput, RunMeter
+from .teams import Conclude, Found, settle_caller
 
 
 class DriveContext(ABC):
@@ -53,7 +50,6 @@ class DriveContext(ABC):
         self.quotas = QuotaWatch(database)
         self.meter: RunMeter | None = None
         self.parking = asyncio.Event()
-        self.callers = CallerLogs()
         self.parked = ParkedRuns()
 
     @abstractmethod
