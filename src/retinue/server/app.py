@@ -43,8 +43,8 @@ from .runs import (
     list as tenant_runs,
     replays as run_replays,
 )
-from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
-from .tools import list as tool_list
+from .studio import agents as studio_agents, evaluations as studio_evals, help as pages, page as studio_page
+from .tools import registered as tools
 
 # Routes are matched in order, so the most requested come first. Those of runs precede those of threads, because POST
 # /threads/runs would match as a thread.
@@ -71,7 +71,7 @@ ROUTERS = (
     embeddings.router,
     audio.router,
     memories.router,
-    tool_list.router,
+    tools.router,
     studio_agents.router,
     studio_evals.router,
     account.router,

@@ -11,8 +11,8 @@ import click
 
 from ..display.terminal import clean, count_cells
 from .option_types import SPAN
-from .runs_table import date
-from .server_database import DB_OPTION, read_database, server_database
+from .output import format_date
+from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -34,7 +34,7 @@ def command() -> None:
 @DB_OPTION
 def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action: str | None, limit: int) -> int:
     """List the entries, newest first."""
-    with read_database(db) as connection:
+    with server_database(db, read=True) as connection:
         from ..store.audit_log import AuditFilter, entries
 
         began = None if since is None else int(time.time()) - since
@@ -74,4 +74,4 @@ def _shown(row: Row[Any]) -> dict[str, Any]:
 
 def _cells(row: Row[Any]) -> Sequence[str]:
     detail = " ".join(f"{name}={value}" for name, value in row.detail.items())
-    return date(row.created_at), *(clean(one) for one in (row.actor, row.action, row.target, row.tenant, detail))
+    return format_date(row.created_at), *(clean(one) for one in (row.actor, row.action, row.target, row.tenant, detail))

@@ -1,4 +1,5 @@
-"""The structure of a served agent as JSON, for drawings: its tools, its members at any depth, and what leads to what.
+"""`/studio/agents`: the structure of served agents and pipelines as JSON, for drawings: their tools, their members at
+any depth, and what leads to what. An extension.
 
 Names, structure and the questions that one may ask are for every key of the server. What else the operator wrote in
 words (instructions, descriptions, the questions at gates, conditions) is only in an outline `with_prompts`.
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import APIRouter
+
 from ...agent import Agent
 from ...core.component import FIRST
 from ...core.tools.tool import Tool
@@ -20,9 +23,32 @@ from ...teams.graph_flow import Branch, GraphFlow, GraphPlan, RolePlan
 from ...teams.role import END, START
 from ...teams.selectors import ModelChoice, When
 from ..agents.deployment import Through
+from ..context import ContextDep
+from ..http.api_errors import no_model
+from ..http.authentication import sees_prompts
 from ..http.objects import Object
+from ..http.request_body import JsonRoute
 
+router = APIRouter(prefix="/studio/agents", route_class=JsonRoute)
 _DEEPEST = 8  # members of members
+
+
+@router.get("")
+async def list_agents(context: ContextDep) -> Object:
+    """List the agents and pipelines, with their structure."""
+    outline = AgentOutline(sees_prompts(context.scope.scopes))
+    agents = context.server.deployment.agents
+    return {"object": "list", "data": [outline.of(name, agent) for name, agent in agents.items()]}
+
+
+@router.get("/{agent:path}")
+async def retrieve_agent(context: ContextDep, agent: str) -> Object:
+    """Retrieve an agent's structure: its tools, its members at any depth, and the graph of its roles or nodes. What the
+    operator wrote in words, such as instructions, needs the scope `prompts`."""
+    found = context.server.deployment.agents.get(agent)
+    if found is None:
+        raise no_model(agent, context.server.deployment.agents)
+    return AgentOutline(sees_prompts(context.scope.scopes)).of(agent, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,31 +18,19 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 _MISSING = "chatting at a terminal needs the extra 'chat': pip install 'retinue[chat]' (lines from a pipe do not)"
-_LEAVING = "Ctrl-C again, or Ctrl-D, leaves"
 
 
-class Questions(Protocol):
-    """The questions, without the blank space around them. `typed`: by a person."""
-
-    typed: bool
-
-    def __aiter__(self) -> AsyncIterator[str]:
-        """Yield them until there are no more."""
-        ...
-
-
-def questions() -> Questions:
+def open_questions() -> Lines | Typed:
     """Return the questions of standard input. Raises `UsageError` at a terminal without the extra."""
     return Typed() if sys.stdin.isatty() and sys.stdout.isatty() else Lines()
 
 
 class Lines:
-    """Each line of standard input is a question."""
+    """Each line of standard input that is not blank is a question."""
 
     typed = False
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield the lines that are not blank."""
         for line in sys.stdin:
             if line.strip():
                 yield line.strip()
@@ -64,11 +52,13 @@ class Typed:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield what is typed, until Ctrl-D, or Ctrl-C twice at an empty prompt."""
+        encoding = sys.stdout.encoding or "ascii"
+        sign = "› ".encode(encoding, "replace").decode(encoding).replace("?", ">")
         leaves = False
         while True:
             click.echo()
             try:
-                text = await self._session.prompt_async(_sign())
+                text = await self._session.prompt_async(sign)
             except EOFError:
                 return
             except _Interrupted as interrupted:
@@ -76,7 +66,7 @@ class Typed:
                     return
                 leaves = interrupted.empty
                 if leaves:
-                    click.secho(_LEAVING, dim=True)
+                    click.secho("Ctrl-C again, or Ctrl-D, leaves", dim=True)
                 continue
             leaves = False
             if text.strip():
@@ -127,8 +117,3 @@ def _history() -> History:
     except OSError:
         return InMemoryHistory()
     return FileHistory(str(path))
-
-
-def _sign() -> str:
-    encoding = sys.stdout.encoding or "ascii"
-    return "› ".encode(encoding, "replace").decode(encoding).replace("?", ">")
