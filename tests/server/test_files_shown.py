@@ -24,7 +24,7 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.core.values import File
 from retinue.limits.shares import Shares, TenantShares
-from retinue.server.content.file_intake import FileLoader
+from retinue.server.content.message_files import FileLoader
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database

@@ -184,7 +184,7 @@ def _suspended_runs(db: str) -> Sequence[str]:
 
 def _resume(connection: Connection, run: RunRow, answers: Answers, ttl: int, *, regardless: bool) -> RunRow:
     """Let a run go on. Return its new row."""
-    from ..runs.suspension import continue_run
+    from ..runs.submissions import continue_run
 
     waits = run.status == "requires_action"
     if not waits and not run.suspended:
@@ -207,11 +207,11 @@ def _resume(connection: Connection, run: RunRow, answers: Answers, ttl: int, *, 
 
 def _answer(connection: Connection, run: RunRow, answers: Answers, ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
-    from ..runs.submissions import pending_calls
+    from ..runs.status import pending_calls
     from ..server.agents.overrides import inner_name
     from ..server.http.api_errors import ApiError
     from ..server.http.objects import call_id
-    from ..server.runs.answers import answer_run
+    from ..server.run_session import answer_as_client
 
     waiting = pending_calls(run)
     ids = [one.action.id for one in waiting]
@@ -230,7 +230,7 @@ def _answer(connection: Connection, run: RunRow, answers: Answers, ttl: int) -> 
             raise UsageError(f"{action.id} is a function of the run's client: give its result with --respond")
         outputs.append((call_id(run.id, action.id, asked), text))
     try:
-        return answer_run(connection, system_user(), run, outputs, ttl)[0]
+        return answer_as_client(connection, system_user(), run, outputs, ttl)[0]
     except ApiError as error:
         raise UsageError(f"the run {run.id} does not take this answer: {error}") from error
 

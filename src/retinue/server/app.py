@@ -23,7 +23,7 @@ from ..store.api_keys import Keys
 from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
-from .chat import routes as chat, stored_completions as chat_stored, text_completions
+from .chat import routes as chat
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, search, store_files, stores
@@ -35,14 +35,7 @@ from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
 from .responses import routes as responses, websocket
-from .runs import (
-    actions as run_actions,
-    events as run_events,
-    exports as run_exports,
-    forks as run_forks,
-    list as tenant_runs,
-    replays as run_replays,
-)
+from .runs import forks as run_forks, routes as tenant_runs
 from .studio import agents as studio_agents, evaluations as studio_evals, help as pages, page as studio_page
 from .tools import registered as tools
 
@@ -54,19 +47,13 @@ ROUTERS = (
     responses.router,
     threads.router,
     tenant_runs.router,
-    run_events.router,
-    run_actions.router,
-    run_exports.router,
     run_forks.router,
-    run_replays.router,
     conversations.router,
     assistants.router,
     files.router,
     stores.router,
     store_files.router,
     search.router,
-    chat_stored.router,
-    text_completions.router,
     model_list.router,
     embeddings.router,
     audio.router,
@@ -137,7 +124,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(Limits, limits=server.limits, turns=server.runs.turns, watch=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, places=server.runs.room, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.events import Event, Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
-from ...runs.submissions import pending_calls
+from ...runs.status import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
@@ -134,6 +134,31 @@ class Chunks(Projection):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         chunk = {**_head(self.run, "chat.completion.chunk"), "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
+
+
+class TextChunks(Chunks):
+    """The event stream of a prompt's completion."""
+
+    def chunk(self, delta: Object, finish: str | None = None) -> Object:
+        """Return a chunk."""
+        return text_completion(super().chunk(delta, finish), delta.get("content"), finish)
+
+    def end(self, run: RunRow) -> Iterator[Object]:
+        """Yield the chunks with which the stream ends."""
+        yield from map(_as_text, super().end(run))  # with the usage
+
+
+def text_completion(chat: Object, text: str | None, finish: str | None) -> Object:
+    """Return a completion of a chat, or a chunk of one, as one of a prompt. Raises `ApiError` if the run waits."""
+    if finish == "tool_calls":
+        message = "A person must approve what this model is about to do; completions have no place for this. Use chat."
+        raise ApiError(400, message, code="awaiting_human", headers={"x-should-retry": "false"})
+    choice = {"text": text or "", "index": 0, "logprobs": None, "finish_reason": finish}
+    return {**_as_text(chat), "choices": [choice]}
+
+
+def _as_text(chat: Object) -> Object:
+    return {**chat, "id": chat["id"].removeprefix("chat"), "object": "text_completion"}
 
 
 def usage(run: RunRow, reasoned: int) -> Object:

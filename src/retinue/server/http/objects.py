@@ -13,7 +13,8 @@ from fastapi import Depends, Query, Request
 from sqlalchemy import ColumnElement, Connection, Table
 
 from ...core.values import AgentAction, Usage
-from ...runs.submissions import pending_calls
+from ...runs.run_view import RunView, read_run
+from ...runs.status import pending_calls
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept, Page, TenantView
@@ -220,6 +221,14 @@ def own_run(connection: Connection, scope: TenantView, id_: str, *, lock: bool =
     if run is None:
         raise not_found("run", id_)
     return run
+
+
+def own_view(connection: Connection, scope: TenantView, id_: str) -> RunView:
+    """Return the run with this id and its whole log. Raises `ApiError` (404) if it does not exist."""
+    view = read_run(connection, scope, id_)
+    if view is None:
+        raise not_found("run", id_)
+    return view
 
 
 def deletion_object(id_: str, what: str) -> Object:

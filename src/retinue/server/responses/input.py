@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
-from ..content.conversation_history import SYSTEM, conversation, text_of
-from ..content.file_intake import Place
-from ..content.file_parts import Shown, shown_in
-from ..content.message_content import Readable
+from ..content.conversation import SYSTEM, conversation, text_of
+from ..content.message_files import Place, Readable, Shown, shown_in
 from ..conversations.items import stored_item
 from ..http.objects import Object, run_of_item
 from .options import call_of

@@ -10,16 +10,15 @@ from fastapi import Request
 from sqlalchemy import Connection
 
 from ..._internal.concurrency import run_in_thread
-from ...runs.submissions import FurtherRequest, pending_calls
+from ...runs.status import pending_calls
+from ...runs.submissions import FurtherRequest
 from ...store.event_log import read_events
 from ...store.run_belongings import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents import declared_tools
-from ..agents.overrides import check_functions, inner_name, sampling_of, tools_of
-from ..content.file_intake import FileLoader, Place, take_in_files, take_in_history
-from ..content.file_parts import Shown, shown_in
+from ..agents.overrides import check_declared_tools, check_functions, inner_name, sampling_of, tools_of
+from ..content.message_files import FileLoader, Place, Shown, shown_in, take_in_files, take_in_history
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, Server, tier_of
 from ..conversations.compaction import expand_compactions
@@ -163,7 +162,7 @@ async def check_request(body: InputTokens, server: Server, request: Request) -> 
     if name not in agents:
         raise no_agent(name, agents)
     tools = body.sent().get("tools") or ()
-    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
+    check_declared_tools(tools, name, agents[name], request.headers.get("host", ""))
     if functions := client_functions(tools):
         placed = [(f"tools[{one.number}]", one.function) for one in functions]
         await run_in_thread(check_functions, agents[name], placed)

@@ -17,7 +17,7 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of
-from ..content.message_content import prepare_files
+from ..content.message_files import prepare_files
 from ..context import Context
 from ..conversations.items import PREFIXES, append_items, find_anywhere, items_of
 from ..http.api_errors import ApiError
