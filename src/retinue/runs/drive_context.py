@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from ..limits.places import Room
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
@@ -17,7 +18,6 @@ from ..store.run_row import RunRow
 from .caller_logs import CallerLogs
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
-from .limits import Room
 from .log_writer import LogWriter
 from .member_runs import Conclude, Found, settle_caller
 from .parked_runs import ParkedRuns

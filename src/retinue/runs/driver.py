@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from .._internal.concurrency import supervise
 from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.places import Room
 from ..store.database import Database
 from ..store.due import Due, Reason
 from ..store.event_log import Entry, Fenced
@@ -27,7 +28,6 @@ from .drive import Drive, DriveEnd
 from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, acquire_epoch, claim_runs, park_runs
-from .limits import Room
 from .lost_traces import LostTraces
 from .run_input import RunInput
 

@@ -17,9 +17,10 @@ from sqlalchemy import Connection
 
 from ..documents.passage_index import PassageIndex
 from ..errors import UsageError
+from ..limits.places import Room, RunLimits
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
-from ..runs import Limits, Room, Runs
+from ..runs import Runs
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
 from ..store.audit_log import record, system_user
@@ -159,7 +160,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     shares, versions = TenantShares(), AgentVersions(deployment, database)
     names = partial(names_at, versions)
-    most = Limits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
+    most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
