@@ -1,4 +1,5 @@
-"""The server process: opens its resources, announces readiness, serves, and shuts down cleanly."""
+"""The processes: a server, which opens its parts, serves and shuts down cleanly, and a worker, which drives the runs
+that servers accept."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -106,6 +107,33 @@ async def serve(
                 ready(address)
 
             await until(stop, app, server, listening, how, begins)
+
+
+async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
+    """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
+    It claims them in the database, and those that Temporal at `how.temporal` tells it of, if any. Raises `UsageError`
+    if Temporal cannot be reached, and what `Database` raises."""
+    async with opened(deployment, how, worker=True) as (server, watch, stop), AsyncExitStack() as stack:
+        if watch is not None:
+            watch.add(server)
+        waiting = {asyncio.create_task(stop.wait(), name="stop")}
+        dispatcher = await dispatch_by_temporal(server, how.temporal) if how.temporal else None
+        if dispatcher is not None:
+            stack.push_async_callback(dispatcher.close)
+        await stack.enter_async_context(background(server, how.grace))
+        if dispatcher is not None:
+            from ..dispatch.temporal import working
+
+            ended = await stack.enter_async_context(working(server.runs, dispatcher))
+            waiting.add(asyncio.create_task(ended()))
+        if watch is not None:
+            watch.begins(stop.is_set)
+        ready()
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+    for task in done:
+        task.result()
 
 
 @asynccontextmanager
