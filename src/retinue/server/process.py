@@ -116,7 +116,7 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
     async with opened(deployment, how, worker=True) as (server, watch, stop), AsyncExitStack() as stack:
         if watch is not None:
             watch.add(server)
-        waiting = {asyncio.create_task(stop.wait(), name="stop")}
+        waiting: set[asyncio.Task[object]] = {asyncio.create_task(stop.wait(), name="stop")}
         dispatcher = await dispatch_by_temporal(server, how.temporal) if how.temporal else None
         if dispatcher is not None:
             stack.push_async_callback(dispatcher.close)
