@@ -39,9 +39,9 @@ from .context import Options, Server
 from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
-from .log_output import LogOptions, set_up, workers_logged
+from .log_output import LogOptions, log_workers, set_up_logging
 from .memories import ServedMemory
-from .metrics.process_watch import MetricsPort, ProcessWatch, watched
+from .metrics.process_watch import MetricsPort, ProcessWatch, serve_metrics
 from .responses.stored import concluding
 from .tools.hosted import Hosted
 
@@ -92,7 +92,7 @@ async def serve(
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called with the address,
     `told` with a new key if none existed. Raises `UsageError` if it cannot listen, and what `Database` raises."""
     with closing(listen(how.host, how.port)) as listening:
-        async with opened(deployment, how) as (server, watch, stop):
+        async with open_process(deployment, how) as (server, watch, stop):
             database = server.database
             if not how.keys and not how.known_keys and not await database.read(count_keys):
                 told(await database.write(_first_key))
@@ -106,14 +106,14 @@ async def serve(
                     watch.begins(lambda: app.state.stopping)
                 ready(address)
 
-            await until(stop, app, server, listening, how, begins)
+            await serve_until(stop, app, server, listening, how, begins)
 
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
     """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
     It claims them in the database, and those that Temporal at `how.temporal` tells it of, if any. Raises `UsageError`
     if Temporal cannot be reached, and what `Database` raises."""
-    async with opened(deployment, how, worker=True) as (server, watch, stop), AsyncExitStack() as stack:
+    async with open_process(deployment, how, worker=True) as (server, watch, stop), AsyncExitStack() as stack:
         if watch is not None:
             watch.add(server)
         waiting: set[asyncio.Task[object]] = {asyncio.create_task(stop.wait(), name="stop")}
@@ -137,14 +137,14 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
 
 
 @asynccontextmanager
-async def opened(
+async def open_process(
     deployment: Deployment, how: Serving, *, worker: bool = False
 ) -> AsyncIterator[tuple[Server, ProcessWatch | None, asyncio.Event]]:
     """Open what a server or worker consists of while in the block: yields its parts, what watches it (if it has
     metrics), and what is set when it is to stop."""
-    set_up(how.logging)
-    with workers_logged():
-        async with watched(how.metrics) as watch:
+    set_up_logging(how.logging)
+    with log_workers():
+        async with serve_metrics(how.metrics) as watch:
             database = Database(how.database, worker=worker)
             try:
                 limits = KeyLimits(how.bounds)
@@ -152,7 +152,7 @@ async def opened(
                     limits.know(key)
                 stop = asyncio.Event()
                 stop_on_signals(stop)
-                yield assembled(deployment, database, how, limits), watch, stop
+                yield assemble_server(deployment, database, how, limits), watch, stop
             finally:
                 await database.close_async()
 
@@ -163,7 +163,7 @@ def _first_key(connection: Connection) -> str:
     return key
 
 
-def assembled(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
+def assemble_server(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
     """Wire the parts of a server."""
     awaited: set[str] = set()  # threads for which a run waited when they became free
 
@@ -210,7 +210,7 @@ async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatch
     return dispatcher
 
 
-async def until(
+async def serve_until(
     stop: asyncio.Event,
     app: FastAPI,
     server: Server,
