@@ -28,7 +28,7 @@ from retinue.server.content.message_files import FileLoader
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database
-from retinue.store.run_files import delete_unused_files
+from retinue.store.run_belongings import delete_unused_files
 from retinue.store.tables import events, images
 from retinue.store.tenant_view import TenantView
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .caller_logs import CallerLogs
 from .leases import acquired_new
 from .log_writer import LogWriter
 from .member_runs import Conclude, Found, settle_caller
 from .parked_runs import ParkedRuns
 from .run_input import RunInput
-from .run_meter import DriveMeter
 from .subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class DriveContext:
     start: Callable[[RunRow], object]
     has_room: Callable[[], bool]
     left: Callable[[], None]
-    meter: Callable[[RunRow, Sequence[Entry]], DriveMeter | None]
+    meter: Callable[[RunRow, Sequence[Entry]], LogMetrics | None]
     quotas: QuotaWatch
     live: Sized
     parking: asyncio.Event = field(default_factory=asyncio.Event)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -20,9 +20,9 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import find_run, runs_to_interrupt
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher
@@ -34,8 +34,10 @@ from .leases import Lease, acquire_epoch, park_runs
 from .lost_traces import LostTraces
 from .notifier import notifier_of
 from .run_input import RunInput
-from .run_meter import DriveMeter, RunMeter
 from .subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics, RunMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class Runs:
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.limits: ConcurrencyLimits | None = None
-        self.meter: RunMeter | None = None
+        self.meter: RunMetrics | None = None
         self._when_ended = ended
         self.quotas = QuotaWatch(database)
         self._context = DriveContext(
@@ -228,7 +230,6 @@ class Runs:
                 self._context.settled(settled)
                 return "fenced"
             failpoint("after claim")
-            self.snapshots.committed(lease.run)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)
@@ -245,7 +246,7 @@ class Runs:
             self.meter.ended(run)
         self._when_ended(run)
 
-    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> DriveMeter | None:
+    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> LogMetrics | None:
         return None if self.meter is None else self.meter.drive(run, log)
 
     async def _driven(self, lease: Lease) -> DriveEnd:

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from ..store.clock import CLOCK
 from ..store.event_log import last_milestone
 from ..store.processes import is_alive
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import DRIVEN, find_run, runs_to_drive, update_run
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
-from ..store.snapshots import SnapshotWriter
 from .concurrency_limits import ConcurrencyLimits
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process

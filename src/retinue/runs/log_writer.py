@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Said, Started
 from ..errors import StoreUnavailable
@@ -21,9 +21,11 @@ from .delta_buffer import DeltaBuffer
 from .event_size import chars_of
 from .failpoints import failpoint
 from .parked_runs import ParkedRuns
-from .run_meter import DriveMeter
 from .run_traces import RunTrace
 from .subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics
 
 logger = logging.getLogger(__name__)
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
@@ -57,7 +59,7 @@ class LogWriter:
         self._followers = followers
         self.run = run
         self.trace: RunTrace | None = None
-        self.meter: DriveMeter | None = None
+        self.meter: LogMetrics | None = None
         self.live: Sized = ()
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None

@@ -11,7 +11,7 @@ from ..core.tools.tool import Tool
 from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
 from ..store.event_log import append_entries, length
-from ..store.run_files import show_files
+from ..store.run_belongings import show_files
 from ..store.run_queries import find_run, insert_submission, update_run
 from ..store.run_row import RunRow, RunValues, Submission
 from .member_paths import by_member, resume_entries

@@ -20,8 +20,7 @@ from ..core.values import Message
 from ..limits.shares import TenantShares
 from ..runs import RunInput
 from ..runs.leases import is_new
-from ..store.run_conversation import conversation_of
-from ..store.run_files import files_of_run
+from ..store.run_belongings import conversation_of, files_of_run
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView

@@ -16,46 +16,36 @@ from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.api_keys import keys_since
-from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.processes import is_leader
-from ..store.run_files import delete_unused_files
 from ..store.run_queries import (
     continued_runs,
-    delete_old_runs,
-    delete_silent,
     find_run,
     left_callers,
     next_waiting_run,
     runs_past_expiry,
     shift_expiry,
-    silent_threads,
     threads_waited_for,
 )
 from ..store.run_row import UNREADABLE, RunRow
-from ..store.usage_recount import fold_parts
-from .context import Options, Server
+from .context import Server
 from .http.api_errors import ApiError
-from .http.idempotency import sweep
-from .indexing.queue import expire
+from .retention import Retention
 from .run_session import admit_waiting_run
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock
-_EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
+_EVERY, _LEARNS = 1.0, 5.0  # seconds
 _THOROUGH = 4  # one of so many looks at what is due
-_AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
-_PAUSE = 0.05  # seconds for others after each
-_SPELL = 0.5  # seconds of each round for old runs
 
 
 async def run_maintenance(server: Server) -> None:
     """Run all maintenance tasks forever: expire runs, start runs whose thread is free, and occasionally delete old
     ones. Of several processes on one database, the leader does what concerns all. Exceptions are logged, and affect
     neither the other tasks nor the next round."""
-    now_and_then = _Seldom(server)
+    now_and_then, retention = _Seldom(server), Retention(server)
     outside = OutsideChanges(server.runs)
     own: dict[str, Callable[[], Awaitable[None]]] = {
         "heeding commands": outside.heed,
@@ -77,8 +67,7 @@ async def run_maintenance(server: Server) -> None:
             "expiring runs": partial(_end_late, server, due.late),
             "starting queued runs": partial(_begin_waiting, server, due.waited_for),
             "continuing runs that nobody drives": partial(_continue_runs, server, due.left),
-            "deleting old data": now_and_then.forget,
-            "sealing the audit log": partial(_seal, database, due.unsealed),
+            "deleting old data": retention.delete_old,
         }
         for name, duty in shared.items():
             await _do(name, duty, said)
@@ -91,13 +80,11 @@ async def run_maintenance(server: Server) -> None:
 
 
 class _Due(NamedTuple):
-    """What a leader has to do: runs that are late, threads that runs wait for, runs that nobody drives, and whether the
-    audit log has entries that are not sealed."""
+    """What a leader has to do: runs that are late, threads that runs wait for, and runs that nobody drives."""
 
     late: Sequence[str]
     waited_for: Sequence[str]
     left: Sequence[str]
-    unsealed: bool
 
 
 def _due(connection: Connection, process: str, *, shared: bool, thorough: bool) -> _Due | None:
@@ -110,7 +97,6 @@ def _due(connection: Connection, process: str, *, shared: bool, thorough: bool) 
         threads_waited_for(connection),
         # if the database is shared, peers have the former
         [*([] if shared else continued_runs(connection)), *(left_callers(connection) if thorough else ())],
-        shared and thorough and has_unsealed(connection),  # SQLite's one writer seals what it writes
     )
 
 
@@ -156,11 +142,6 @@ async def begin_next(server: Server, thread_id: str) -> None:
         server.halted(begun)
 
 
-async def _seal(database: Database, unsealed: bool) -> None:
-    if unsealed:
-        await database.write(seal)
-
-
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
     """Return what `work`, which concerns one run, returns. If it raises, that run fails, without affecting others. If
     another server changes the run meanwhile, return `None`; the next round sees what is left to do."""
@@ -192,7 +173,6 @@ class _Seldom:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._done = -_FORGETS
         self._learned = -_LEARNS
 
     async def learn(self) -> None:
@@ -205,34 +185,6 @@ class _Seldom:
         server.indexing.wake()
         for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
             server.limits.know(key)
-
-    async def forget(self) -> None:
-        """Delete expired runs, idempotency keys and files, if it is time."""
-        database, options = self._server.database, self._server.options
-        kept = (options.retention, options.chat_retention, options.thread_retention)
-        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
-        if time.monotonic() - self._done < often:
-            return
-        await database.write(sweep)
-        await database.write(delete_unused_files)
-        await database.write(fold_parts)
-        until = time.monotonic() + _SPELL
-        while await database.write(partial(_forget, options=options)):
-            if time.monotonic() > until:
-                return  # the next round goes on; other duties come first
-            await asyncio.sleep(_PAUSE)
-        if options.thread_retention:
-            await self._forget_threads(int(time.time()) - options.thread_retention)
-        self._server.indexing.wake(*await database.write(expire))
-        self._done = time.monotonic()
-
-    async def _forget_threads(self, before: int) -> None:
-        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
-        database = self._server.database
-        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
-            if not await database.write(partial(delete_silent, before=before, ids=ids)):
-                return
-            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:
@@ -258,10 +210,3 @@ def _expire(connection: Connection, run_id: str) -> RunRow | None:
     run = find_run(connection, run_id, lock=True)
     late = run is not None and run.holds and run.expires_at is not None and run.expires_at <= int(CLOCK.now())
     return cancel_run(connection, run, "expired") if run is not None and late else None
-
-
-def _forget(connection: Connection, options: Options) -> int:
-    """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
-    now = int(time.time())
-    before, unstored = (now - kept if kept else None for kept in (options.retention, options.chat_retention))
-    return delete_old_runs(connection, before, unstored, _AT_ONCE)

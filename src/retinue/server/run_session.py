@@ -23,12 +23,10 @@ from ..runs.cancellation import cancel_run
 from ..runs.member_paths import decided_members
 from ..runs.submissions import FurtherRequest, submit_decisions
 from ..store.advisory_lock import COUNTING, lock_until_end
-from ..store.audit_author import Author
-from ..store.audit_log import Action, record
+from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, read_events
-from ..store.run_conversation import put_beside
-from ..store.run_files import show_files
+from ..store.run_belongings import is_beside, put_messages, shorten_request, show_files
 from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder, update_run
 from ..store.run_row import Kind, RunRow
 from ..store.tenant_view import TenantView
@@ -297,9 +295,12 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         stored=bool(request.get("store")),
     )
     turns = (*(request.get("messages") or ()), *(request.get("since") or ()))
+    row = run._replace(request=shorten_request(run.request))
+    insert_run(connection, row)
+    if is_beside(row):
+        put_messages(connection, row, run.request["messages"])
     if shown := [image["id"] for turn in turns for image in turn.get("images", ())]:
         show_files(connection, scope.tenant, run.id, shown)
-    insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     count_run(connection, scope.tenant, now, scope.process)
     return run
 

@@ -31,8 +31,8 @@ from ...pipelines import Pipeline
 from ...run.handoff import Handoff
 from ...runs.leases import is_new
 from ...store.database import Database
+from ...store.run_belongings import Snapshot, find_snapshot
 from ...store.run_row import UNREADABLE, RunRow
-from ...store.snapshots import Snapshot, find_snapshot
 
 logger = logging.getLogger(__name__)
 

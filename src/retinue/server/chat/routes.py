@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request
 from sqlalchemy import Connection
 
 from ...store.event_log import read_events
-from ...store.run_conversation import conversation_of
+from ...store.run_belongings import conversation_of
 from ...store.run_queries import RunFilter, delete_runs, find_own_run, page_runs, set_metadata
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView

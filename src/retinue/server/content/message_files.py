@@ -26,7 +26,7 @@ from ...limits.shares import TenantShares
 from ...net.file_source import fetch_file
 from ...net.ssrf_guard import SsrfGuard
 from ...store.database import Database
-from ...store.run_files import data_of_files, keep_files, show_files, sizes_of_files
+from ...store.run_belongings import data_of_files, keep_files, show_files, sizes_of_files
 from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ...strategies.prompting.injection_guard import neutralize

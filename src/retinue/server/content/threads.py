@@ -22,7 +22,7 @@ from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
 from ..files.stores import attach, make_store, store_of
 from ..http.api_errors import ApiError, first_error, missing_parameter, not_found
-from ..http.authentication import allowed, missing as missing_scope
+from ..http.authentication import has_scope, missing_scope
 from ..http.objects import Object, find_row, new_id
 
 Given = Sequence[Mapping[str, Any]]
@@ -153,7 +153,7 @@ def with_stores(connection: Connection, scope: TenantView, body: Object, expires
     wishes = (resources.get("file_search") or {}).get("vector_stores")
     if wishes is None:
         return body
-    if wishes and not allowed(scope.scopes, "agents"):  # as for POST /vector_stores
+    if wishes and not has_scope(scope.scopes, "agents"):  # as for POST /vector_stores
         raise missing_scope("agents")
     ids = list(_ids(resources, "file_search", "vector_store_ids"))
     for number, wish in enumerate(wishes):

@@ -78,7 +78,6 @@ async def delete_conversation(context: ContextDep, conversation_id: str) -> Obje
 
     def remove(connection: Connection, scope: TenantView) -> Object:
         _free(connection, scope, conversation_id)
-        scope.remove(connection, items, items.c.conversation_id == conversation_id)
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
         forget_thread(connection, scope.tenant, conversation_id)
         return deletion_object(conversation_id, "conversation")

@@ -205,28 +205,19 @@ class ResponseProjection(Projection):
     def _think(self, event: Event) -> Iterator[Object]:
         """Emit the model's reasoning as an item: as it was streamed, or with the reply."""
         told, more = self._thoughts.told, self._thoughts.hear(event)
-        if more and self._summarizes:
-            yield from self._summarize(more)
-        elif isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state):
-            yield from self._begin_reasoning()
+        summary = more if self._summarizes else ""
+        reasoned = isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state)
+        if (summary or reasoned) and self._reasoning is None:
+            self._reasoning = len(self.output)
+            yield self._added("reasoning", summary=[])
+        if summary and (at := self._reasoning) is not None:
+            former = self.output[at]["summary"]
+            if not former:
+                yield self._of("response.reasoning_summary_part.added", at, summary_index=0, part=_summary_part(""))
+            self._change(at, summary=[_summary_part("".join(one["text"] for one in former) + summary)])
+            yield self._of("response.reasoning_summary_text.delta", at, summary_index=0, delta=summary)
         if not isinstance(event, Said) or event.text:  # the reply itself, or another one
             yield from self._end_reasoning()
-
-    def _begin_reasoning(self) -> Iterator[Object]:
-        self._reasoning = len(self.output)
-        yield self._added("reasoning", summary=[])
-
-    def _summarize(self, more: str) -> Iterator[Object]:
-        if self._reasoning is None:
-            yield from self._begin_reasoning()
-        at = self._reasoning
-        assert at is not None
-        summary = self.output[at]["summary"] or [{"type": "summary_text", "text": ""}]
-        if not self.output[at]["summary"]:
-            yield self._of("response.reasoning_summary_part.added", at, summary_index=0, part=summary[0])
-        summary = [{"type": "summary_text", "text": summary[0]["text"] + more}]
-        self._change(at, summary=summary)
-        yield self._of("response.reasoning_summary_text.delta", at, summary_index=0, delta=more)
 
     def _end_reasoning(self) -> Iterator[Object]:
         """End the open item of reasoning. What the vendor wants back with it stays in the log, where the next request
@@ -399,6 +390,10 @@ class ResponseProjection(Projection):
 
 def _event(kind: str, **more: Any) -> Object:
     return {"type": kind, **more}
+
+
+def _summary_part(text: str) -> Object:
+    return {"type": "summary_text", "text": text}
 
 
 def _text_part(text: str, annotations: Sequence[Object] = ()) -> Object:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ..._internal.concurrency import run_in_thread
 from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.event_log import read_events
-from ...store.run_conversation import conversation_of
+from ...store.run_belongings import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
@@ -137,16 +137,6 @@ class ResponseRequest(RunApi):
         }
         new = NewRun("response", request, conversation_id, body.metadata)
         return Begun(add_run(connection, scope, new, server.options.run_ttl), True, halted, 0)
-
-    async def write(self, *, small: bool = False) -> Begun:
-        """Return what `begin` returns, whose parts are stored in another order than those of other requests."""
-
-        def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
-            begun = self.begin(connection, scope)
-            return begun.run, begun.more, begun.new, begun.halted
-
-        run, number, new, halted = await self.context.write(work, small=small)
-        return Begun(run, new, halted, number)
 
     def projection(self, begun: Begun) -> ResponseProjection:
         """Return the response of this request, which is the one numbered `more` of its run."""

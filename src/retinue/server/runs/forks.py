@@ -27,10 +27,10 @@ from ...store.event_log import Entry
 from ...store.run_queries import RunFilter, page_runs
 from ...store.run_row import REGARDLESS, RunRow
 from ...store.tenant_view import Page, TenantView
-from ...store.usage_sums import texts_kept
+from ...store.usage_sums import bytes_used
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError
-from ..http.authentication import allowed, sees_prompts
+from ..http.authentication import has_scope, sees_prompts
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
 from ..http.limits import check_texts
 from ..http.objects import Object, own_run, own_view
@@ -68,14 +68,14 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         check_shown(own_run(connection, scope, run_id, lock=True))
         check_room(connection, scope)
-        before = texts_kept(connection, scope.tenant)
+        before = bytes_used(connection, scope.tenant, "texts")
         try:
             run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
             raise ApiError(400, f"{error}.") from error
         check_texts(connection, scope, before)
         record(connection, scope.author, scope.tenant, "run.forked", run.id, {"from": run_id})
-        reads = allowed(scope.scopes, "read")  # a fork holds what the run said and saw
+        reads = has_scope(scope.scopes, "read")  # a fork holds what the run said and saw
         return run, run_detail(own_view(connection, scope, run.id)) if reads else summary_object(run)
 
     run, shown = await context.write(work)
