@@ -13,8 +13,8 @@ SERVER = Path(retinue.server.__file__).parent
 PLACES = {  # who may do what with runs
     "followers.follow": {"run_session.py"},
     "wait_for_disconnect": {"run_session.py"},
-    "runs.dispatch": {"run_session.py", "context.py", "maintenance.py"},
-    "runs.interrupt": {"run_session.py", "context.py", "threads.py", "routes.py"},
+    "runs.dispatch": {"run_session.py"},
+    "runs.interrupt": {"run_session.py", "threads.py", "routes.py"},
 }
 
 

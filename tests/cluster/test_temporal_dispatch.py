@@ -17,24 +17,22 @@ from fakes.temporal import Temporal
 from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.values import Decision
-from retinue.dispatch.redispatch import Redispatch
 from retinue.errors import UsageError
-from retinue.runs.concurrency_limits import ConcurrencyLimits
+from retinue.runs import DueRuns, Limits
 from retinue.store.processes import enter, is_leader, leave
-from retinue.store.run_row import RunError
 from retinue.store.tables import processes
 
 if TYPE_CHECKING:  # Temporal's SDK takes half a second to import: only the process that runs these tests does
     from temporalio.client import Client
 
-    from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
+    from retinue.dispatch.temporal import TemporalDispatcher
 
 pytestmark = pytest.mark.anyio
 _QUEUES = count()
 
 
 async def connect(address: str) -> Client:
-    from retinue.dispatch.temporal_dispatcher import connect as connect_to
+    from retinue.dispatch.temporal import connect as connect_to
 
     return await connect_to(address)
 
@@ -52,7 +50,7 @@ class Site:
         self.approval = False
         self.effects = "idempotent"
         self.now = self.most = 0
-        self.limits: ConcurrencyLimits | None = None
+        self.limits = Limits()
 
     def agent(self) -> Agent:
         async def work() -> str:
@@ -72,21 +70,23 @@ class Site:
         """A process that others see to be alive, and that drives nothing by itself."""
         async with kept_runs(self.url, self.agent) as kept:
             await kept.database.write(partial(enter, process=kept.database.process))
-            kept.driver.dispatch = self.dispatcher.dispatch
-            kept.driver.limits = self.limits
+            kept.driver.drives, kept.driver.hand_over = False, self.dispatcher.dispatch
+            kept.driver.room.limits = self.limits
             yield kept
 
     @asynccontextmanager
     async def worker(self, grace: float = 0) -> AsyncIterator[KeptRuns]:
         """A process that drives what Temporal gives it."""
-        from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
-        from retinue.dispatch.temporal_worker import working
+        from retinue.dispatch.temporal import TemporalDispatcher, working
 
         dispatcher = TemporalDispatcher(await connect(self.address), self.dispatcher.queue)
         async with self.process() as kept:
-            kept.driver.dispatch = dispatcher.dispatch
-            async with working(kept.driver, dispatcher, grace):
+            due = DueRuns(kept.driver)
+            await due.join()
+            async with working(kept.driver, dispatcher):
                 yield kept
+                await kept.driver.close(grace)
+            await due.leave()
 
     async def result(self, run_id: str) -> str:
         """What the run's workflow returned."""
@@ -97,7 +97,7 @@ class Site:
 
 @pytest.fixture
 async def at(url: str, a_temporal: Temporal) -> Site:
-    from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
+    from retinue.dispatch.temporal import TemporalDispatcher
 
     client = await connect(a_temporal.address)
     return Site(url, a_temporal.address, TemporalDispatcher(client, f"queue {next(_QUEUES)}"))
@@ -171,7 +171,6 @@ async def test_a_worker_that_stops_parks_its_runs_for_others(at: Site) -> None:
         async with at.worker() as second:
             row = await server.rests(run)
             assert (row.status, row.driver) == ("completed", second.database.process)
-            assert await at.result(run) == "ended"
     assert at.began == 2  # an idempotent tool
 
 
@@ -184,8 +183,7 @@ async def test_a_run_of_another_living_process_is_left_to_it_until_it_dies(at: S
         await at.gate.reached.wait()
         async with at.worker() as worker:
             server.driver.dispatch(run)
-            await at.dispatcher.close()
-            await until_async(partial(is_asked_for, at, run))
+            assert await at.result(run) == "left"
             assert (await server.row(run)).driver == other.database.process
             await other.database.write(partial(leave, process=other.database.process))
             await until_async(partial(driven_by, server, run, worker))
@@ -194,27 +192,15 @@ async def test_a_run_of_another_living_process_is_left_to_it_until_it_dies(at: S
             await driving
 
 
-async def is_asked_for(at: Site, run: str) -> bool:
-    description = await at.dispatcher.client.get_workflow_handle(run).describe()
-    return any(one.last_worker_identity for one in description.raw_description.pending_activities)
-
-
 async def driven_by(server: KeptRuns, run: str, worker: KeptRuns) -> bool:
     return (await server.row(run)).driver == worker.database.process
 
 
-@pytest.mark.full
-async def test_a_lost_dispatch_is_made_up_for_by_the_leader(at: Site) -> None:
-    async with at.process() as server, at.worker() as worker:
+async def test_a_lost_dispatch_is_made_up_for_by_a_worker(at: Site) -> None:
+    async with at.process() as server, at.worker():
         run = await server.add(named(at))  # and the server dies
-        sweeps = [Redispatch(one.driver, at.dispatcher, drives=False) for one in (server, worker)]
-
-        async def swept() -> bool:
-            assert 0 in [await one.recover() for one in sweeps]  # only one of them leads
-            return not (await server.row(run)).active
-
-        await until_async(swept)
-        assert ((await server.row(run)).status, at.began) == ("completed", 1)
+        assert (await server.rests(run)).status == "completed"
+        assert at.began == 1
 
 
 @pytest.mark.full
@@ -232,16 +218,15 @@ async def test_the_leader_is_replaced_when_it_dies(at: Site) -> None:
 
 @pytest.mark.full
 async def test_runs_without_room_are_queued_until_a_worker_makes_room(at: Site) -> None:
-    at.limits = ConcurrencyLimits(tenant=1)
+    at.limits = Limits(tenant=1)
     at.gate.opened.clear()
     async with at.process() as server, at.worker() as first, at.worker() as second:
         runs = [await server.add(f"{named(at)}_{number}") for number in range(4)]
         for run in runs:
             server.driver.dispatch(run)
         await at.gate.reached.wait()
-        assert (
-            sorted([await at.result(run) for run in runs if (await server.row(run)).driver is None]) == ["queued"] * 3
-        )
+        rows = [await server.row(run) for run in runs]
+        assert [await at.result(row.id) for row in rows if row.driver is None] == ["left"] * 3
         at.gate.opened.set()
         for run in runs:
             assert (await server.rests(run)).status == "completed"
@@ -251,61 +236,6 @@ async def test_runs_without_room_are_queued_until_a_worker_makes_room(at: Site) 
 
 async def nothing_is_driven(*those: KeptRuns) -> bool:
     return not any(one.driver.here for one in those)
-
-
-class Counting:
-    """A dispatcher that is away, or not, and counts."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.away = False
-
-    async def ensure(self, run_id: str) -> bool:
-        self.asked.append(run_id)
-        return not self.away
-
-
-@pytest.mark.full
-async def test_a_run_in_the_queue_is_dispatched_again_ever_more_rarely(at: Site) -> None:
-    clock = [1_000.0]
-    counting = Counting()
-    async with at.process() as server:
-        await server.add(named(at))
-        sweep = Redispatch(server.driver, counting, drives=False, clock=lambda: clock[0])
-        times = []
-        for second in range(100):
-            clock[0] = 1_000.0 + second
-            times += [second] * await sweep.recover()
-    assert times == [2, 6, 14, 30, 62]
-
-
-@pytest.mark.full
-async def test_while_temporal_is_away_only_one_run_is_tried(at: Site) -> None:
-    clock = [1_000.0]
-    counting = Counting()
-    counting.away = True
-    async with at.process() as server:
-        for number in range(3):
-            await server.add(f"{named(at)}_{number}")
-        sweep = Redispatch(server.driver, counting, drives=False, clock=lambda: clock[0])
-        await sweep.recover()
-        clock[0] += 5
-        assert (await sweep.recover(), len(counting.asked)) == (0, 1)
-        counting.away = False
-        assert await sweep.recover() == 3
-
-
-async def test_a_suspended_run_is_tried_once_by_each_process_that_drives(at: Site) -> None:
-    async with at.process() as server, at.process() as worker:
-        run = await server.add(named(at), error=RunError("server_error", "the agent is gone", "agent_changed"))
-        counting = Counting()
-        accepting = Redispatch(server.driver, counting, drives=False)
-        driving = Redispatch(worker.driver, counting, drives=True)
-        await accepting.recover()
-        assert (await server.row(run)).suspended
-        await driving.recover()
-        assert (await server.rests(run)).status == "completed"
-        assert counting.asked == []
 
 
 async def test_the_environment_says_how_temporal_is_reached(
@@ -370,13 +300,7 @@ async def test_a_dispatch_while_temporal_is_away_raises_nothing(
         await until_async(partial(is_up, True), 60)
         watching.cancel()
         async with at.worker():
-            sweep = Redispatch(server.driver, at.dispatcher, drives=False)
-
-            async def swept() -> bool:
-                await sweep.recover()
-                return not (await server.row(run)).active
-
-            await until_async(swept, 60)
+            assert (await server.rests(run)).status == "completed"
 
 
 async def said(caplog: pytest.LogCaptureFixture, text: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from openai import OpenAI
+from sqlalchemy import text
 
 from fakes.scrapes import Watched
 from fakes.served import Served, serving
@@ -18,6 +19,7 @@ from fakes.temporal import Temporal
 from fakes.until import until
 from fakes.worker import working
 from retinue.cli import main
+from retinue.store.engines import engine_of
 
 AGENTS = """
 retinue: 1
@@ -75,6 +77,7 @@ def test_combinations_that_cannot_work_are_refused(
     shared = "--temporal needs a database that servers and workers share: --db "
     assert shared in failed(capsys, "serve", str(file), "--dispatch", "temporal", "--temporal", "127.0.0.1:7233")
     assert shared in failed(capsys, "worker", str(file), "--temporal", "127.0.0.1:7233")
+    assert "--drive no needs a database that workers share" in failed(capsys, "serve", str(file), "--drive", "no")
     assert "a worker needs the database of its servers" in failed(capsys, "worker", str(file))
     unreachable = "Temporal cannot be used at 127.0.0.1:1: "
     assert unreachable in failed(capsys, "worker", str(file), "--db", url, "--temporal", "127.0.0.1:1")
@@ -103,6 +106,19 @@ class Cluster:
         """One more worker, while in the block."""
         with working(self.folder, self.words) as found:
             yield found.process
+
+    def let_workers_drive(self, url: str) -> None:
+        """Wait until the server leaves its runs to workers."""
+        engine = engine_of(url)
+
+        def found() -> bool:
+            self.client.responses.create(model="agent", input="Hello")
+            with engine.connect() as connection:
+                driver = connection.execute(text("SELECT driver FROM runs ORDER BY number DESC LIMIT 1")).scalar()
+            return "-worker-" in str(driver)
+
+        until(found)
+        engine.dispose()
 
     @property
     def began(self) -> list[int]:
@@ -142,11 +158,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Iterato
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("cluster", ["temporal"], indirect=True)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_another_worker_goes_on_with_the_runs_of_one_that_died(cluster: Cluster, how: signal.Signals) -> None:
+def test_another_worker_goes_on_with_the_runs_of_one_that_died(cluster: Cluster, how: signal.Signals, url: str) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(cluster.worker())
+        cluster.let_workers_drive(url)
         response = cluster.begin()
         assert cluster.began == [first.pid]
         stack.enter_context(cluster.worker())
@@ -171,6 +187,27 @@ def test_a_worker_on_temporal_counts_what_it_does(cluster: Cluster) -> None:
         assert seen.sum("retinue_tool_calls_total", tool="work", outcome="result") == 1
         assert (seen.sum("retinue_steps_total"), seen.sum("retinue_run_takeovers_total")) == (2, 0)
         until(lambda: seen.sum("retinue_runs_driven") == 0)
+
+
+@pytest.mark.parametrize("cluster", ["database"], indirect=True)
+def test_a_server_drives_while_no_worker_lives_and_streams_what_workers_drive(cluster: Cluster, url: str) -> None:
+    with cluster.worker() as worker:
+        cluster.let_workers_drive(url)
+        client = cluster.client
+        stream = client.responses.create(model="agent", input="Begin", stream=True)
+        kinds = [next(stream).type for _ in range(2)]
+        until(lambda: cluster.began == [worker.pid])
+        (cluster.folder / "go").touch()
+        kinds += [event.type for event in stream]
+        assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+        (cluster.folder / "go").unlink()
+        response = cluster.client.responses.create(model="agent", input="Begin", background=True).id
+        until(lambda: len(cluster.began) == 2)
+        worker.kill()
+        worker.wait()
+        until(lambda: len(cluster.began) == 3)  # by the server
+        assert cluster.began[2] != worker.pid
+        assert cluster.answer(response) == "Done."
 
 
 @pytest.mark.full

@@ -19,6 +19,7 @@ from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
 from retinue.server.agents.deployment import agent_at
 from retinue.store.database import Database
+from retinue.store.due import Reason, due_runs
 from retinue.store.event_log import read_events
 from retinue.store.prepared_statements import insert_once
 from retinue.store.run_queries import find_run, insert_run
@@ -41,6 +42,11 @@ def add_run(connection: Connection, run: RunRow) -> None:
         there = {"tenant": run.tenant, "id": run.thread_id, "created_at": 1, "body": {}}
         insert_once(connection, threads, there)
     insert_run(connection, run)
+
+
+def due_for(connection: Connection, *reasons: Reason, process: str = "p") -> list[str]:
+    """The ids of the runs that are due for these reasons."""
+    return [one.run_id for one in due_runs(connection, process, 10**9, 100) if one.reason in reasons]
 
 
 class KeptRuns:

@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import Any
 
 QUICK = {  # seconds
-    "retinue.runs.peers": {"_HEEDS": 0.05, "_RECOVERS": 0.1},
+    "retinue.runs.due": {"_EVERY": 0.05},
+    "retinue.runs.follow": {"_ALONE": 0.1},
     "retinue.server.database_watch": {"_EVERY": 0.1},
     "retinue.server.indexing.indexer": {"_EVERY": 0.02, "_PAUSE": 0.1},
     "retinue.server.maintenance": {"_EVERY": 0.1},

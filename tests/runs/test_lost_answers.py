@@ -18,8 +18,7 @@ from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities, Decision
 from retinue.errors import StoreUnavailable
 from retinue.runs import Subscriptions
-from retinue.runs.notifier import LocalNotifier
-from retinue.runs.subscriptions import Followed
+from retinue.runs.follow import Followed, Notifier
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, append_entries
 from retinue.store.run_row import BY_MEMBERS, RunRow
@@ -137,7 +136,7 @@ async def test_a_reader_gets_what_another_process_wrote_before_this_one_took_ove
     log = [Entry(seq, 1.0, event) for seq, event in enumerate(events, 1)]
     run = new_run(status="in_progress", epoch=1)
     database = Database(url)
-    subscriptions = Subscriptions(database, LocalNotifier())
+    subscriptions = Subscriptions(database, Notifier(database, ()))
     try:
         await database.write(partial(add_run, run=run))
         await database.write(partial(append_entries, holder=run, entries=log[:1]))

@@ -15,10 +15,9 @@ from fakes.kept_runs import add_run, new_run
 from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue.core.events import Asked, Delta, Finished, Said
+from retinue.runs.follow import Notifier, Subscriptions
 from retinue.runs.leases import acquire_epoch
 from retinue.runs.log_writer import LogWriter
-from retinue.runs.notifier import SharedNotifier
-from retinue.runs.subscriptions import Subscriptions
 from retinue.store.database import Database
 from retinue.store.engines import session_name
 from retinue.store.event_log import Entry
@@ -33,7 +32,7 @@ class Process:
 
     def __init__(self, url: str, here: Collection[str], often: float, seldom: float) -> None:
         self.database = Database(url)
-        self.notifier = SharedNotifier(self.database, here, often, seldom)
+        self.notifier = Notifier(self.database, here, often, seldom)
         self.followers = Subscriptions(self.database, self.notifier)
 
     async def listens(self) -> bool:

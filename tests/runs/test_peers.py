@@ -20,16 +20,15 @@ from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Called
 from retinue.core.values import Decision
-from retinue.runs import FairScheduler, Followed, Peers, RunInput, Runs
+from retinue.runs import DueRuns, Followed, Room, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.log_writer import LogWriter
-from retinue.runs.recovery import Recovery
 from retinue.server.indexing.queue import finish_file, index_again, next_files, take_files
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced
-from retinue.store.processes import database_time, enter, forget_ended, is_alive, show_life
-from retinue.store.run_row import RunRow
+from retinue.store.processes import database_time, enter, forget_ended, is_alive, new_process_id, show_life
+from retinue.store.run_row import RunError, RunRow
 from retinue.store.tables import processes, vector_store_files
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +89,7 @@ async def test_a_run_of_a_living_process_is_not_driven_by_another(
     first, second = two
     driving = first.driver.start(await first.add())
     await working.gate.reached.wait()
-    assert await Recovery(second.driver).recover() == 0
+    assert await DueRuns(second.driver).look() == 0
     assert await second.driver.drive("run_1") == "fenced"
     assert (await second.row()).driver == first.database.process
     working.gate.opened.set()
@@ -105,7 +104,7 @@ async def test_a_run_of_a_process_that_died_is_driven_by_another(two: tuple[Kept
     driving = first.driver.start(await first.add())
     await idempotent.gate.reached.wait()
     await die(first)
-    assert await Recovery(second.driver).recover() == 1
+    assert await DueRuns(second.driver).look() == 1
     await until_async(lambda: epoch_is(second, 2))
     idempotent.gate.opened.set()  # the first one was only slow
     assert (await second.rests()).status == "completed"
@@ -168,7 +167,7 @@ async def test_a_process_whose_clock_was_set_ends_no_run_of_another(
     first, _ = two
     there = await first.database.read(database_time)
     monkeypatch.setattr(CLOCK, "ahead", CLOCK.ahead + 3_600)
-    peers = Peers(first.driver)
+    peers = DueRuns(first.driver)
     await peers.join()
     assert 0 <= CLOCK.now() + 2 - there < 60  # what is late is so by the database's clock
     await peers.leave()
@@ -176,7 +175,7 @@ async def test_a_process_whose_clock_was_set_ends_no_run_of_another(
 
 async def test_a_cancel_at_another_process_interrupts(two: tuple[KeptRuns, KeptRuns], working: Working) -> None:
     first, second = two
-    peers = Peers(first.driver)
+    peers = DueRuns(first.driver)
     await peers.join()
     driving = first.driver.start(await first.add())
     await working.gate.reached.wait()
@@ -189,7 +188,7 @@ async def test_a_cancel_at_another_process_interrupts(two: tuple[KeptRuns, KeptR
 
 async def test_an_expiry_at_another_process_interrupts(two: tuple[KeptRuns, KeptRuns], working: Working) -> None:
     first, second = two
-    peers = Peers(first.driver)
+    peers = DueRuns(first.driver)
     await peers.join()
     driving = first.driver.start(await first.add())
     await working.gate.reached.wait()
@@ -244,6 +243,38 @@ async def test_a_run_goes_on_where_it_was_answered(two: tuple[KeptRuns, KeptRuns
     assert asking.began == 1
 
 
+async def test_a_suspended_run_is_tried_once_by_each_process_that_drives(two: tuple[KeptRuns, KeptRuns]) -> None:
+    first, second = two
+    run = await first.add(error=RunError("server_error", "the agent is gone", "agent_changed"))
+    accepting = DueRuns(first.driver, mode="no")
+    assert await accepting.look() == 0
+    assert (await first.row(run)).suspended
+    working = Working("idempotent")
+    working.gate.opened.set()
+    second.agent = working.agent
+    assert await DueRuns(second.driver).look() == 1
+    assert (await second.rests(run)).status == "completed"
+
+
+async def test_an_auto_process_drives_only_while_no_worker_lives(
+    two: tuple[KeptRuns, KeptRuns], working: Working
+) -> None:
+    first, _ = two
+    working.gate.opened.set()
+    due = DueRuns(first.driver, mode="auto")
+    worker = new_process_id(worker=True)
+    await first.database.write(partial(enter, process=worker))
+    await first.add("run_1")
+    assert await due.look() == 0
+    assert not first.driver.drives
+    first.driver.dispatch("run_1")
+    assert not first.driver.here
+    long_ago = update(processes).where(processes.c.id == worker).values(seen_at=1.0)
+    await first.database.write(lambda connection: connection.execute(long_ago))
+    assert await due.look() == 1
+    assert (await first.rests("run_1")).status == "completed"
+
+
 async def test_what_a_process_parks_is_taken_at_once(two: tuple[KeptRuns, KeptRuns]) -> None:
     first, second = two
     idempotent = Working("idempotent")
@@ -252,7 +283,7 @@ async def test_what_a_process_parks_is_taken_at_once(two: tuple[KeptRuns, KeptRu
     await idempotent.gate.reached.wait()
     await first.driver.close(0)
     idempotent.gate.opened.set()
-    assert await Recovery(second.driver).recover() == 1
+    assert await DueRuns(second.driver).look() == 1
     assert (await second.rests()).status == "completed"
 
 
@@ -264,12 +295,12 @@ async def test_a_run_that_waits_for_its_turn_is_driven_where_there_is_room(
     async def assign(run: RunRow) -> RunInput:
         return RunInput(working.agent(), "Begin")
 
-    full = Runs(first.database, assign, turns=FairScheduler(1))
+    full = Runs(first.database, assign, room=Room(1))
     full.start(await first.add("run_1"))
     await working.gate.reached.wait()
     waiting = full.start(await first.add("run_2"))
     await until_async(lambda: is_queued(full, "run_2"))
-    assert await Recovery(second.driver).recover() == 1
+    assert await DueRuns(second.driver).look() == 1
     working.gate.opened.set()
     assert (await second.rests("run_2")).status == "completed"
     await waiting
@@ -278,7 +309,7 @@ async def test_a_run_that_waits_for_its_turn_is_driven_where_there_is_room(
 
 
 async def is_queued(runs: Runs, run_id: str) -> bool:
-    return run_id in runs.turns.waiting
+    return run_id in runs.room.waiting
 
 
 async def test_on_a_file_all_former_processes_have_ended(tmp_path: Any, working: Working) -> None:
@@ -287,7 +318,7 @@ async def test_on_a_file_all_former_processes_have_ended(tmp_path: Any, working:
         await kept.database.write(lambda connection: connection.execute(insert(processes).values(id="x", seen_at=9e9)))
         await kept.add(driver="x", attempts=1, progress=0, status="in_progress", epoch=1)
         working.gate.opened.set()
-        peers = Peers(kept.driver)
+        peers = DueRuns(kept.driver)
         await peers.join()
         assert (await kept.rests()).status == "completed"
         await peers.leave()

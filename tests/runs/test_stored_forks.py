@@ -9,18 +9,23 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection
 
-from fakes.kept_runs import KeptRuns, calling, kept_runs
+from fakes.kept_runs import KeptRuns, calling, due_for, kept_runs
 from retinue import Agent, tool
 from retinue.core.events import Called, Observed
 from retinue.errors import UsageError
 from retinue.run.fork import ForkPoint
 from retinue.runs.run_export import export_run, import_runs, imported_runs, parse_export
 from retinue.runs.run_fork import ForkEdits, fork_run
-from retinue.store.run_queries import RunFilter, continued_runs, find_run, member_runs, newest_runs, page_runs
+from retinue.store.due import Reason
+from retinue.store.run_queries import RunFilter, find_run, member_runs, newest_runs, page_runs
 from retinue.store.run_row import RunRow
 from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio
+
+
+def to_drive(connection: Connection) -> list[str]:
+    return due_for(connection, Reason.DRIVE)
 
 
 def looking() -> Agent:
@@ -54,7 +59,7 @@ async def test_a_fork_is_a_run_of_its_own_and_is_found_from_the_other(kept: Kept
         "run_1",
         {},
     )
-    assert await kept.database.read(continued_runs) == [fork.id]  # by which any server drives it
+    assert await kept.database.read(to_drive) == [fork.id]  # by which any server drives it
     log = await kept.log(fork.id)
     assert [event.observation.text for event in log if isinstance(event, Observed)] == ["It snows."]
     await kept.another().start(fork.id)

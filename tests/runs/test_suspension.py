@@ -10,26 +10,32 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
+from fakes.kept_runs import Gate, KeptRuns, calling, due_for, kept_runs
 from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Stopped
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
 from retinue.run.fork import ForkPoint
-from retinue.runs import RunInput, Runs, recover_runs
-from retinue.runs.recovery import Recovery
+from retinue.runs import DueRuns, RunInput, Runs
 from retinue.runs.run_fork import ForkEdits, fork_run
-from retinue.runs.suspension import continue_run, suspend_run
+from retinue.runs.submissions import continue_run, suspend_run
 from retinue.store.api_keys import create_key
+from retinue.store.due import Reason
 from retinue.store.event_log import Fenced
 from retinue.store.run_belongings import SnapshotWriter, find_snapshot
-from retinue.store.run_queries import continued_runs, count_of_key, find_run, suspended_runs, update_run
+from retinue.store.run_queries import count_of_key, find_run, suspended_runs, update_run
 from retinue.store.run_row import REGARDLESS, RunRow
 from retinue.store.tables import snapshots
 from retinue.strategies.wrappers.prompt_additions import with_instructions
 
 pytestmark = pytest.mark.anyio
+
+
+def to_drive(connection: Connection) -> list[str]:
+    return due_for(connection, Reason.DRIVE)
+
+
 APPROVED = {"call_1_0": Decision("approve")}
 BODY = {"name": "m", "ä": ["🙂", None, 1.5]}
 
@@ -158,12 +164,12 @@ async def test_it_goes_on_when_its_agent_is_back_and_a_process_starts(firm: Firm
     await firm.suspended()
     for _ in range(12):  # as often as a run that kills processes would be given up
         driver = firm.another()
-        assert await recover_runs(driver) == 1
+        assert await DueRuns(driver).look() == 1
         await driver.start("run_1")
         assert (await firm.kept.row()).suspended
     firm.gone = False
     driver = firm.another()
-    await recover_runs(driver)
+    await DueRuns(driver).look()
     await driver.start("run_1")
     row = await firm.kept.row()
     assert (row.status, row.error) == ("completed", None)
@@ -173,16 +179,17 @@ async def test_a_run_that_is_to_go_on_is_found_and_no_other(firm: Firm) -> None:
     await firm.suspended()
     firm.gone = False
     await firm.kept.add("run_2")
+    await firm.kept.halt("run_2")
     await firm.waiting("run_3")
-    assert await firm.kept.database.read(continued_runs) == ["run_3"]  # decided, and not driven yet
+    assert await firm.kept.database.read(to_drive) == ["run_3"]  # decided, and not driven yet
     await firm.kept.driver.start("run_3")
-    assert await firm.kept.database.read(continued_runs) == []
+    assert await firm.kept.database.read(to_drive) == []
     row = await continued(firm)
     assert (row.error, row.suspended, row.snapshot) == (None, False, "a" * 64)
-    assert await firm.kept.database.read(continued_runs) == ["run_1"]
+    assert await firm.kept.database.read(to_drive) == ["run_1"]
     await firm.kept.driver.start("run_1")
     assert (await firm.kept.row()).status == "completed"
-    assert await firm.kept.database.read(continued_runs) == []
+    assert await firm.kept.database.read(to_drive) == []
 
 
 @pytest.mark.parametrize("snapshot", ["kept", "none", "regardless"])
@@ -274,13 +281,13 @@ async def test_what_a_driver_claimed_is_not_continued(firm: Firm) -> None:
 
 async def test_a_run_that_was_resumed_meanwhile_is_recovered_by_a_process_that_could_not_drive_it(firm: Firm) -> None:
     await firm.suspended()
-    recovery = Recovery(firm.kept.driver)
-    assert await recovery.recover() == 1  # once, for this process may have the agent that it began with
+    recovery = DueRuns(firm.kept.driver)
+    assert await recovery.look() == 1  # once, for this process may have the agent that it began with
     await until_async(lambda: is_at_rest(firm))
-    assert await recovery.recover() == 0
+    assert await recovery.look() == 0
     await continued(firm, regardless=True)
     firm.gone = False
-    assert await recovery.recover() == 1
+    assert await recovery.look() == 1
     assert (await firm.kept.rests()).status == "completed"
 
 

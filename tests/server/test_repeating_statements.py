@@ -20,13 +20,12 @@ from sqlalchemy import Connection, Engine, Integer, String, Table, cast, event, 
 from fakes.app_server import Serving
 from fakes.kept_runs import new_run
 from fakes.until import until
-from retinue.dispatch.redispatch import Redispatch
-from retinue.runs.concurrency_limits import ConcurrencyLimits
 from retinue.server.context import Options
 from retinue.store.database import Database
+from retinue.store.due import driven_runs, lock_free
 from retinue.store.engines import engine_of
-from retinue.store.processes import dead_processes
-from retinue.store.run_queries import COLUMNS, marks_of, queue_figures, runs_to_drive
+from retinue.store.processes import dead_processes, has_workers
+from retinue.store.run_queries import COLUMNS, marks_of, queue_figures
 from retinue.store.run_row import column_values
 from retinue.store.tables import (
     events,
@@ -107,13 +106,6 @@ def recorded(dialect: str) -> Iterator[list[tuple[str, Any]]]:
         event.remove(Engine, name, hear)
 
 
-class Workflows:
-    """Takes every run."""
-
-    async def ensure(self, run_id: str) -> bool:
-        return True
-
-
 @pytest.mark.parametrize("many", [2_000, pytest.param(50_000, marks=pytest.mark.full)])
 def test_an_index_finds_whatever_is_asked_all_the_time(any_url: str, many: int, tmp_path: Path) -> None:
     with closing(Database(any_url)) as database:
@@ -138,16 +130,14 @@ def test_an_index_finds_whatever_is_asked_all_the_time(any_url: str, many: int, 
 
 
 async def be_asked(served: Serving) -> None:
-    """Ask what other processes ask all the time: a worker under Temporal, those with limits, metrics, and readers."""
-    database, runs_here = served.database, served.runs
-    for limits in (None, ConcurrencyLimits(1)):
-        runs_here.limits = limits
-        await Redispatch(runs_here, Workflows(), drives=False).recover()
-    runs_here.limits = None
+    """Ask what other processes ask all the time: those with limits, metrics, and readers."""
+    database = served.database
     works: list[Callable[[Connection], object]] = [
         partial(queue_figures, process="x"),
         partial(marks_of, run_ids=["x1", "x2"]),
-        partial(runs_to_drive, process="x", most=10),
+        driven_runs,
+        partial(has_workers, process="x"),
+        partial(lock_free, run_ids=["x1", "x2"], process="x"),
         partial(dead_processes, process="x"),
     ]
     for work in works:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from fakes.app_server import Answer, Serving
+from fakes.kept_runs import due_for
 from fakes.looking import PROMPT, Windows, boss, completion, events_of, looking, rested, seeing_key
 from fakes.tenants import Customer
-from retinue.store.run_queries import find_run, runs_to_drive
+from retinue.store.due import Reason
+from retinue.store.run_queries import find_run
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_a_fork_that_is_imported_is_replayed_as_one(served: Serving, key: str) -
 
 def test_nothing_in_it_is_ever_done(served: Serving, key: str) -> None:
     run = imported(served, exported(served, completion(served), key), key).body["id"]
-    assert run not in served.in_loop(served.database.read(lambda connection: runs_to_drive(connection, "p")))
+    assert run not in served.in_loop(served.database.read(lambda connection: due_for(connection, *Reason)))
     for path, given in (
         ("fork", {}),
         ("fork", {"step": 0}),

@@ -18,7 +18,7 @@ from retinue.core.values import Decision
 from retinue.errors import StoreConflict
 from retinue.runs.cancellation import cancel_run, discard_run, fail_drive, fail_run
 from retinue.runs.leases import Lease, acquire_epoch
-from retinue.runs.run_status import final_values
+from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length
 from retinue.store.run_queries import delete_runs, find_run, set_deleted, set_metadata, update_run

@@ -15,7 +15,7 @@ from fakes.pgbouncer import PROGRAM, pooled
 from fakes.postgres import Postgres
 from retinue import Agent, tool
 from retinue.errors import UsageError
-from retinue.runs import Peers
+from retinue.runs import DueRuns
 from retinue.store.database import Database
 from retinue.store.tables import threads
 from retinue.store.tenant_view import TenantView
@@ -74,7 +74,7 @@ async def test_no_statement_meets_another_ones_preparation_and_limits_hold(url: 
 
 async def test_runs_are_driven_by_both(url: str) -> None:
     async with kept_runs(url, agent) as first, kept_runs(url, agent) as second:
-        peers = [Peers(first.driver), Peers(second.driver)]
+        peers = [DueRuns(first.driver), DueRuns(second.driver)]
         for one in peers:
             await one.join()
         for number in range(10):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 
-from fakes.kept_runs import new_run
+from fakes.kept_runs import due_for, new_run
 from fakes.locks import waits_for_lock
 from fakes.until import until
 from retinue.core.budgets import Budget
@@ -25,11 +25,12 @@ from retinue.runs.cancellation import cancel_run
 from retinue.runs.leases import acquire_epoch
 from retinue.runs.member_paths import member_run_id
 from retinue.runs.member_runs import Caller, begin_members, new_member, settle_caller
-from retinue.runs.run_status import final_values
+from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.store.db_errors import translate_errors
+from retinue.store.due import Reason
 from retinue.store.event_log import Change, Entry, Fenced, append_entries
-from retinue.store.run_queries import delete_runs, find_run, insert_run, left_callers, update_run
+from retinue.store.run_queries import delete_runs, find_run, insert_run, update_run
 from retinue.store.run_row import BY_MEMBERS, RunRow, RunValues
 
 Write = Callable[[Connection], Any]
@@ -147,7 +148,7 @@ def goes_on(team: Team) -> None:
     caller, member = team.now()
     assert (caller.status, caller.driver, member.status) == ("in_progress", None, "completed")
     with team.engine.begin() as connection:
-        assert left_callers(connection) == []
+        assert due_for(connection, Reason.LEFT) == []
         assert acquire_epoch(connection, "run_1", "p") is not None
 
 

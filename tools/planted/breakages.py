@@ -171,7 +171,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed run is told as completed",
-        "runs/run_status.py",
+        "runs/status.py",
         'return RunValues(status="failed", error=RunError(',
         'return RunValues(status="completed", error=RunError(',
         ("server/test_runs_that_fail.py", "runs/test_drive_ends.py"),

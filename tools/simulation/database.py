@@ -13,12 +13,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from retinue.errors import StoreUnavailable
-from retinue.runs.leases import unfinished_runs
+from retinue.runs.due import read_due
 from retinue.store.database import Database
 from retinue.store.database_lock import Lock
 from retinue.store.db_errors import translate_errors
 from retinue.store.processes import enter, forget_ended, is_leader, leave
-from retinue.store.run_queries import continued_runs, left_callers, threads_waited_for
 from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store
@@ -28,8 +27,8 @@ T = TypeVar("T")
 _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
 _AT_ONCE = 0.95  # the part of the reads that take no time, of those whose result is known
-_ALIKE = (threads_waited_for, left_callers, continued_runs, forget_ended)  # for whoever asks
-_OF_THE_LIVING = (unfinished_runs, is_leader)  # also determined by who lives
+_ALIKE = (forget_ended,)  # for whoever asks
+_OF_THE_LIVING = (read_due, is_leader)  # also determined by who lives
 _Asked = tuple[Any, ...] | None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from retinue.runs import notifier
+from retinue.runs import follow
 
 from .store import Store
 from .world import Machine, World
@@ -31,14 +31,14 @@ class Notifications:
     def connected(self) -> Iterator[None]:
         """Let the servers that run in the block use this."""
         names: dict[str, Any] = {"listening": self._listening, "notify": self._notify}
-        real = {name: getattr(notifier, name) for name in names}
+        real = {name: getattr(follow, name) for name in names}
         for name, value in names.items():
-            setattr(notifier, name, value)
+            setattr(follow, name, value)
         try:
             yield
         finally:
             for name, value in real.items():
-                setattr(notifier, name, value)
+                setattr(follow, name, value)
 
     def disconnect(self) -> None:
         """Lose the connections of all listeners."""

@@ -13,11 +13,11 @@ from sqlalchemy import bindparam, insert, select
 
 from retinue.core.budgets import Budget, Meter
 from retinue.errors import StoreUnavailable
-from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, leases, subscriptions
+from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, follow, leases
 from retinue.runs.drive_context import DriveContext
 from retinue.runs.log_writer import LogWriter
 from retinue.server.http.idempotency import Repeat
-from retinue.store import event_log, processes, run_queries
+from retinue.store import due, event_log, processes, run_queries
 from retinue.store.prepared_statements import Prepared
 from retinue.store.run_row import BY_MEMBERS, RunRow
 from retinue.store.tables import events, runs
@@ -42,8 +42,7 @@ def _signal_dropped() -> list[Patch]:
 
 
 def _lease_too_long() -> list[Patch]:
-    statements = ((processes, "_ALIVE"), (processes, "_FIRST"), (run_queries, "_TO_DRIVE"))
-    again = [(where, name, Prepared(getattr(where, name)._statement)) for where, name in statements]
+    again = [(processes, name, Prepared(getattr(processes, name)._statement)) for name in ("_ALIVE", "_FIRST")]
     return [(processes, "_DEAD_AFTER", 1e9), *again]
 
 
@@ -78,10 +77,11 @@ async def _quietly(context: DriveContext, settle: Callable[..., None]) -> None:
 
 def _liveness_ignored() -> list[Patch]:
     """Recovery takes runs whether or not their servers live."""
-    held = select(runs.c.id).where(
-        runs.c.holds, run_queries._driven(runs.c.status), runs.c.driver.is_distinct_from(BY_MEMBERS)
-    )
-    return [(leases, "is_alive", lambda *_: False), (run_queries, "_TO_DRIVE", Prepared(held.order_by(runs.c.number)))]
+    free = (runs.c.holds, due.is_driven(runs.c.status), runs.c.driver.is_distinct_from(BY_MEMBERS))
+    patches = [(due, "_FREE", free), (due, "may_take", lambda _: runs.c.driver.is_distinct_from(BY_MEMBERS))]
+    with patched(patches):
+        found = (due._due("sqlite"), due._due("postgresql"))
+    return [(leases, "is_alive", lambda *_: False), (due, "_DUE", found), *patches]
 
 
 def _keys_ignored() -> list[Patch]:
@@ -97,11 +97,11 @@ def _cancel_kept() -> list[Patch]:
 async def _follow(
     self: Subscriptions, run_id: str, after: int = 0, *, listens: bool = True, run: RunRow | None = None
 ) -> AsyncGenerator[Followed, None]:
-    with self._reading(run_id, subscriptions._Reader(after, listens)) as reader:
+    with self._reading(run_id, follow._Reader(after, listens)) as reader:
         items: Sequence[Followed] | None = None
         while True:
             if items is None:
-                read = await self._database.read(partial(subscriptions._from, run_id, None, reader.after))
+                read = await self._database.read(partial(follow._from, run_id, None, reader.after))
                 reader.catch_up()
                 items = reader.note(read)
             for item in items:
@@ -122,7 +122,7 @@ async def _take(self: Any) -> list[Followed] | None:
 
 def _reader_late() -> list[Patch]:
     """A reader misses what is written between its reading and its listening, and looks for no gaps."""
-    return [(Subscriptions, "follow", _follow), (subscriptions._Reader, "take", _take)]
+    return [(Subscriptions, "follow", _follow), (follow._Reader, "take", _take)]
 
 
 def _park_ends() -> list[Patch]:
@@ -205,7 +205,13 @@ def concerns(name: str, plan: Plan) -> bool:
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Have a bug in the block."""
-    patches = BUGS[name]()
+    with patched(BUGS[name]()):
+        yield
+
+
+@contextmanager
+def patched(patches: list[Patch]) -> Iterator[None]:
+    """Have these attributes of the product replaced in the block."""
     before = [(where, what, getattr(where, what)) for where, what, _ in patches]
     for where, what, value in patches:
         setattr(where, what, value)

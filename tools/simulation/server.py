@@ -1,4 +1,4 @@
-"""A simulated server: the product's runs, peers, maintenance and routes on a machine that may die."""
+"""A simulated server: the product's runs, what is due, maintenance and routes on a machine that may die."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from retinue import Agent, Budget
 from retinue._internal.concurrency import supervise
 from retinue.core.values import Message
 from retinue.errors import StoreUnavailable, UsageError
-from retinue.runs import Followed, Peers, RunInput, Runs
+from retinue.runs import DueRuns, Followed, RunInput, Runs
 from retinue.server.agents.deployment import Deployment, agent_at
+from retinue.server.background import admit_run
 from retinue.server.context import Context, Options, Server
 from retinue.server.http.limits import Admission
-from retinue.server.maintenance import begin_next, run_maintenance
+from retinue.server.maintenance import run_maintenance
 from retinue.store.run_row import RunRow
 from retinue.store.tenant_view import TenantView
 
@@ -53,7 +54,7 @@ class SimulatedServer:
         self.runs: Runs = machine.act(lambda: Runs(database, self._assign, self._ended, options.human_ttl))
         indexing: Any = SimpleNamespace(wake=lambda: None)
         self.server = Server(deployment, database, self.runs, options, indexing, id=SimpleNamespace())  # type: ignore[arg-type]
-        self._peers = Peers(self.runs)
+        self._due = DueRuns(self.runs, partial(admit_run, options=options))
         self._keeping: asyncio.Task[None] | None = None
         machine.begin(self._serve(after))
 
@@ -66,7 +67,7 @@ class SimulatedServer:
         await asyncio.sleep(after)
         while True:
             with suppress(StoreUnavailable):
-                await self._peers.join()
+                await self._due.join()
                 break
             await asyncio.sleep(0.5)
         maintenance = supervise("maintenance of runs", partial(run_maintenance, self.server))
@@ -80,7 +81,7 @@ class SimulatedServer:
         if self._keeping is not None:
             self._keeping.cancel()
         await self.runs.close(grace)
-        await self._peers.leave()
+        await self._due.leave()
         self.kill()
 
     def kill(self) -> None:
@@ -105,7 +106,7 @@ class SimulatedServer:
         self.machine.begin(self._handle(handler, answer, loses))
 
     async def _handle(self, handler: Handler, answer: asyncio.Future[Any], loses: bool) -> None:
-        context = Context(self.server, TenantView("t"), Admission(self.server.limits, self.server.runs.turns, ""))
+        context = Context(self.server, TenantView("t"), Admission(self.server.limits, self.server.runs.room, ""))
         result: Any = None
         error: Exception | None = None
         try:
@@ -148,11 +149,7 @@ class SimulatedServer:
 
     def _ended(self, run: RunRow) -> None:
         if run.thread_id is not None:
-            self.machine.begin(supervise("starting a thread's next run", partial(self._next, run.thread_id)))
-
-    async def _next(self, thread_id: str) -> None:
-        with suppress(StoreUnavailable):
-            await begin_next(self.server, thread_id)
+            self.runs.wake(looks=True)
 
 
 def _within(agent: Agent, budget: Mapping[str, Any]) -> Agent:

@@ -21,7 +21,7 @@ FORMATS = ("text", "json")
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
 _OPTIONS = (
     click.option("--db", default="retinue.db", show_default=True, help="A file or a PostgreSQL URL."),
-    click.option("--temporal", default="", metavar="HOST:PORT", help="Where Temporal is, which gives workers runs."),
+    click.option("--temporal", default="", metavar="HOST:PORT", help="Where Temporal is, if it tells workers of runs."),
     click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Maximum seconds per run."),
     click.option(
         "--human-ttl", type=click.IntRange(1), default=86_400, show_default=True, help="Seconds to wait for a person."

@@ -184,7 +184,7 @@ def _suspended_runs(db: str) -> Sequence[str]:
 
 def _resume(connection: Connection, run: RunRow, answers: Answers, ttl: int, *, regardless: bool) -> RunRow:
     """Let a run go on. Return its new row."""
-    from ..runs.suspension import continue_run
+    from ..runs.submissions import continue_run
 
     waits = run.status == "requires_action"
     if not waits and not run.suspended:
@@ -207,7 +207,7 @@ def _resume(connection: Connection, run: RunRow, answers: Answers, ttl: int, *, 
 
 def _answer(connection: Connection, run: RunRow, answers: Answers, ttl: int) -> RunRow:
     """Answer all calls that a run waits for."""
-    from ..runs.submissions import pending_calls
+    from ..runs.status import pending_calls
     from ..server.agents.overrides import inner_name
     from ..server.http.api_errors import ApiError
     from ..server.http.objects import call_id

@@ -63,6 +63,13 @@ if TYPE_CHECKING:
     help="Drive runs here, or by workers.",
 )
 @click.option(
+    "--drive",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help="Drive runs here, too; auto: unless workers live.",
+)
+@click.option(
     "--evals", type=click.Path(exists=True, path_type=Path, file_okay=False), help="Reports that the studio shows."
 )
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
@@ -106,6 +113,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         logging=logging_of(given, _form(given["access_log"])),
         metrics=metrics_of(given),
         temporal=_temporal(given, database),
+        drive=_drive(given, database),
         **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
@@ -127,6 +135,12 @@ def _temporal(given: Mapping[str, Any], database: str) -> str:
     if (given["dispatch"] == "temporal") != bool(given["temporal"]):
         raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
     return temporal_of(given, database)
+
+
+def _drive(given: Mapping[str, Any], database: str) -> Any:
+    if given["drive"] == "no" and not database.startswith("postgresql"):
+        raise UsageError("--drive no needs a database that workers share: --db postgresql://USER@HOST/NAME")
+    return given["drive"]
 
 
 def _form(said: str) -> Any:

@@ -30,9 +30,9 @@ from .server_database import database_url
 def command(file: Path, **given: Any) -> int:
     """Drive the runs of the agents of FILE that servers of the same PostgreSQL database accept.
 
-    FILE is that of the servers. With --temporal, which the servers then have as well (retinue serve --dispatch
-    temporal), Temporal gives each run to a worker that has room. Without it, this worker takes runs that no server or
-    worker drives from the database, every second. Any number of workers may run, and end at any time.
+    FILE is that of the servers. While workers run, servers drive nothing themselves (see retinue serve --drive). Any
+    number of workers may run, and end at any time. With --temporal, which the servers then have as well (retinue serve
+    --dispatch temporal), Temporal tells workers of runs, too.
     """
     try:
         from ..limits.rate import Bounds

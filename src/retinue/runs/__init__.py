@@ -1,23 +1,9 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
-from .dispatcher import Dispatcher
 from .driver import Runs
-from .fair_scheduler import FairScheduler
-from .outside_changes import OutsideChanges
-from .peers import Peers
-from .recovery import Recovery, recover_runs
+from .due import DueRuns
+from .follow import Followed, Subscriptions
+from .limits import Limits, Room
 from .run_input import RunInput
-from .subscriptions import Followed, Subscriptions
 
-__all__ = [
-    "Dispatcher",
-    "FairScheduler",
-    "Followed",
-    "OutsideChanges",
-    "Peers",
-    "Recovery",
-    "RunInput",
-    "Runs",
-    "Subscriptions",
-    "recover_runs",
-]
+__all__ = ["DueRuns", "Followed", "Limits", "Room", "RunInput", "Runs", "Subscriptions"]

@@ -11,9 +11,9 @@ from ..core.values import StopReason
 from ..errors import DataError
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
 from ..store.restored_copy import unfinished_ids
-from ..store.run_queries import active_members, discard_values, find_run, update_run
+from ..store.run_queries import active_members, discard_values, find_run
 from ..store.run_row import BY_MEMBERS, RunError, RunRow, RunValues
-from .run_status import final_values
+from .status import final_values, take_step
 from .thread_messages import messages_of
 
 
@@ -21,12 +21,9 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
     """Cancel `run` and return its new row. An idle run ends at once, and so do its members; a driven one is marked
     `cancelling`, and its driver must then be interrupted. `ending="expired"` ends the run as expired instead of
     cancelled. Raises `StoreConflict` if the run is no longer as it was read."""
-    marked = RunValues(ending=ending) if ending else RunValues()
     if run.status in ("in_progress", "cancelling") and run.driver != BY_MEMBERS:
-        if not ending:
-            marked["status"] = "cancelling"
-        return update_run(connection, run, **marked)
-    run = update_run(connection, run, **(marked | RunValues(epoch=run.epoch + 1)))
+        return take_step(connection, run, "expire" if ending else "cancel")
+    run = take_step(connection, run, "fence", ending=ending or run.ending)
     try:
         log = read_events(connection, run.id)
     except DataError as error:
@@ -64,8 +61,8 @@ def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "ser
     """Mark `run` as failed when it cannot be started or resumed. Its log is left unchanged. `code` is OpenAI's error
     code. Raises `StoreConflict` if the run is no longer as it was read."""
     cancel_members(connection, run.id)
-    ended = RunValues(status="failed", ended_at=int(time.time()), error=RunError(code, problem))
-    return update_run(connection, run, **(ended | RunValues(epoch=run.epoch + 1, holds=False, expires_at=None)))
+    end = RunValues(status="failed", ended_at=int(time.time()), error=RunError(code, problem), epoch=run.epoch + 1)
+    return take_step(connection, run, "end", **end)
 
 
 def fail_drive(connection: Connection, held: RunRow, problem: str) -> RunRow:

@@ -17,7 +17,7 @@ from ..store.event_log import Fenced
 from ..store.run_row import RunRow
 from .log_writer import LogWriter
 from .member_runs import Acquire, Caller, Found, begin_members, insert_members, new_member
-from .run_status import TOLD
+from .status import TOLD
 
 
 class ChildRuns:

@@ -20,7 +20,7 @@ from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreCo
 from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
-from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
+from ..store.run_row import REGARDLESS, RunRow, RunValues
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
 from .drive_context import DriveContext
@@ -28,9 +28,9 @@ from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Found
-from .run_status import decisions, final_values
 from .run_traces import trace_run
-from .suspension import suspend_run
+from .status import decisions, final_values, step_values
+from .submissions import suspend_run
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class Drive:
         members = {name for name, one in tools.items() if is_member(one)}
         caller = Caller(run, assigned.path or run.agent, task, members, self._found)
         context = self._context
-        children = ChildRuns(context.database, caller, writer, context.acquire, context.start)
+        children = ChildRuns(context.database, caller, writer, context.acquire, context.go_on)
         live.delegate = children
         return live, tools, children
 
@@ -176,7 +176,7 @@ class Drive:
 
         def change(now: RunRow) -> Change:
             ends = now.status == "cancelling" or now.ending  # by this drive, or by the next if this one dies here
-            return Change(RunValues(driver=now.driver if ends else BY_MEMBERS), (), also)
+            return Change(RunValues(driver=now.driver) if ends else step_values(now, "leave"), (), also)
 
         after = await writer.written(change)
         if after.status == "cancelling" or after.ending:
@@ -184,7 +184,7 @@ class Drive:
         failpoint("after members have it")
         self._context.callers.left(after, writer.log)
         for row in begun:
-            self._context.start(row)
+            self._context.go_on(row)
         self._context.settled(settled)
         return "waiting"
 
@@ -232,7 +232,7 @@ class Drive:
         failpoint("after the end")
         self._context.callers.ended(after, writer.log)
         if left[0]:
-            self._context.left()
+            self._context.interrupt_members()
         self._context.settled(settled)
         if after.active:
             return "waiting"

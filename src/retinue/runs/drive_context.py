@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -15,51 +15,72 @@ from ..store.event_log import Entry
 from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
 from .caller_logs import CallerLogs
+from .follow import Notifier, Subscriptions
 from .leases import acquired_new
+from .limits import Room
 from .log_writer import LogWriter
 from .member_runs import Conclude, Found, settle_caller
 from .parked_runs import ParkedRuns
 from .run_input import RunInput
-from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from .run_metrics import LogMetrics
+    from .run_metrics import RunMetrics
 
 
-@dataclass(frozen=True, slots=True)
-class DriveContext:
-    """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
-    whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
-    members of a run that has ended. `meter` returns what counts a drive, if anything does. `quotas` says whether a
-    tenant's runs may ask models. `live` are the drives of this process. `parking` is set when the process stops."""
+class DriveContext(ABC):
+    """The process as its drives see it. `Runs` is the only one, and documents the arguments.
 
-    database: Database
-    followers: Subscriptions
-    assign: Callable[[RunRow], Awaitable[RunInput]]
-    ended: Callable[[RunRow], None]
-    human_ttl: int
-    conclude: Conclude
-    snapshots: SnapshotWriter
-    start: Callable[[RunRow], object]
-    has_room: Callable[[], bool]
-    left: Callable[[], None]
-    meter: Callable[[RunRow, Sequence[Entry]], LogMetrics | None]
-    quotas: QuotaWatch
-    live: Sized
-    parking: asyncio.Event = field(default_factory=asyncio.Event)
-    callers: CallerLogs = field(default_factory=CallerLogs)
-    parked: ParkedRuns = field(default_factory=ParkedRuns)
+    `parking` is set when the process stops, and `drives` says whether it takes runs. `live` are the runs that it
+    drives, by their ids.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        assign: Callable[[RunRow], Awaitable[RunInput]],
+        human_ttl: int,
+        conclude: Conclude,
+        room: Room,
+        live: Mapping[str, object],
+    ) -> None:
+        self.database = database
+        self.assign = assign
+        self.human_ttl = human_ttl
+        self.conclude = conclude
+        self.room = room
+        self.live = live
+        self.drives = True
+        self.notifier = Notifier(database, live.keys())
+        self.followers = Subscriptions(database, self.notifier)
+        self.snapshots = SnapshotWriter()
+        self.quotas = QuotaWatch(database)
+        self.meter: RunMetrics | None = None
+        self.parking = asyncio.Event()
+        self.callers = CallerLogs()
+        self.parked = ParkedRuns()
+
+    @abstractmethod
+    def go_on(self, run: RunRow) -> None:
+        """Have a run driven that may begin, or go on. Its row says whether this process has acquired it."""
+
+    @abstractmethod
+    def ended(self, run: RunRow) -> None:
+        """Take note of a run that this process has ended."""
+
+    @abstractmethod
+    def interrupt_members(self) -> None:
+        """Interrupt the members, if any are driven, of runs that have ended."""
 
     def writer(self, run: RunRow, log: Sequence[Entry], found: Mapping[str, Found]) -> LogWriter:
-        """Return what writes the log of an acquired run, which is `log` so far; `found` are its members."""
+        """Return the `LogWriter` of an acquired run. `log`: its entries so far; `found`: its members' runs by call."""
         writer = LogWriter(self.database, self.followers, run, log, found.keys(), self.parked)
         writer.live = self.live
-        writer.meter = self.meter(run, log)
+        writer.meter = None if self.meter is None else self.meter.drive(run, log)
         return writer
 
     def acquire(self, connection: Connection, run: RunRow) -> RunRow:
         """Return the row of a run that is to be inserted, acquired by this process if it has room."""
-        return acquired_new(connection, run, self.database.process, self.snapshots) if self.has_room() else run
+        return acquired_new(connection, run, self.database.process, self.snapshots) if self._has_room(run) else run
 
     def settling(self, run_id: str, *, acquires: bool = False) -> tuple[Callable[..., None], list[RunRow]]:
         """Return what updates a run that its members have, in a transaction, and the rows that this changes. With
@@ -67,7 +88,7 @@ class DriveContext:
         changed: list[RunRow] = []
 
         def settle(connection: Connection) -> None:
-            process = self.database.process if acquires and self.has_room() else None
+            process = self.database.process if acquires and self._has_room() else None
             changed[:] = settle_caller(connection, run_id, self.human_ttl, self.conclude, process)
 
         return settle, changed
@@ -77,4 +98,10 @@ class DriveContext:
         for row in changed:
             self.followers.look(row.id)
             if row.status == "in_progress":
-                self.start(row)
+                self.go_on(row)
+
+    def _has_room(self, run: RunRow | None = None) -> bool:
+        """Whether this process should acquire a run in passing."""
+        if not self.drives or self.parking.is_set() or self.room.waiting:
+            return False
+        return self.room.admits(run) if run is not None else self.room.free > 0 and not self.room.limits.concern(None)

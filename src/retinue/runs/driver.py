@@ -17,41 +17,35 @@ from sqlalchemy import Connection
 from .._internal.concurrency import supervise
 from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
-from ..limits.quotas import QuotaWatch
 from ..store.database import Database
+from ..store.due import Due, Reason
 from ..store.event_log import Entry, Fenced
-from ..store.run_belongings import SnapshotWriter
-from ..store.run_queries import find_run, runs_to_interrupt
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
 from .cancellation import discard_run
-from .concurrency_limits import ConcurrencyLimits
-from .dispatcher import Dispatcher
 from .drive import Drive, DriveEnd
 from .drive_context import DriveContext
 from .failpoints import failpoint
-from .fair_scheduler import FairScheduler
-from .leases import Lease, acquire_epoch, park_runs
+from .leases import Lease, acquire_epoch, claim_runs, park_runs
+from .limits import Room
 from .lost_traces import LostTraces
-from .notifier import notifier_of
 from .run_input import RunInput
-from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from .run_metrics import LogMetrics, RunMetrics
+    pass
 
 logger = logging.getLogger(__name__)
 
 
-class Runs:
-    """Drives the runs of one process. `dispatch` has a run driven: by this process, unless it is replaced by that of
-    another `Dispatcher`.
+class Runs(DriveContext):
+    """Drives the runs of one process.
 
     Args:
         assign: Resolves a run to its agent and input. Raises `RetinueError` if the run cannot be served.
         ended: Called after a run has ended.
         human_ttl: Seconds that a run waits for a person, or for its agent, before it expires.
         conclude: Writes further rows when a run ends or pauses, in the same transaction.
-        turns: Limits how many runs are driven concurrently.
+        room: The places for runs that are driven at once.
     """
 
     def __init__(
@@ -61,47 +55,41 @@ class Runs:
         ended: Callable[[RunRow], None] = lambda run: None,
         human_ttl: int = 86_400,
         conclude: Callable[[Connection, RunRow, Sequence[Entry]], None] = lambda connection, run, log: None,
-        turns: FairScheduler | None = None,
+        room: Room | None = None,
     ) -> None:
-        self.database = database
-        self.assign = assign
-        self.turns = turns or FairScheduler()
-        self.dispatch: Dispatcher = self.start
-        self.dispatches: Callable[[], bool] | None = None  # whether what dispatches for others takes runs
         self._live: dict[str, Drive] = {}
-        self.notifier = notifier_of(database, self._live.keys())
-        self.followers = Subscriptions(database, self.notifier)
-        self.snapshots = SnapshotWriter()
-        self.limits: ConcurrencyLimits | None = None
-        self.meter: RunMetrics | None = None
+        super().__init__(database, assign, human_ttl, conclude, room or Room(), self._live)
         self._when_ended = ended
-        self.quotas = QuotaWatch(database)
-        self._context = DriveContext(
-            database,
-            self.followers,
-            assign,
-            self.ended,
-            human_ttl,
-            conclude,
-            self.snapshots,
-            self._go_on,
-            self._has_room,
-            self.interrupt_members,
-            self._drive_meter,
-            self.quotas,
-            self._live,
-        )
-        self.parked = self._context.parked
+        self.hand_over: Callable[[str, RunRow | None], object] | None = None  # another way to workers than the database
+        self.dispatches: Callable[[], bool] | None = None  # whether that way is open
         self.traces = LostTraces(database)
+        self.news = asyncio.Event()  # a run waits, or a place is free
+        self.is_to_look = False  # whether there may be runs due of which this process does not know
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._acquired: dict[str, Lease] = {}  # by the transactions that let these runs begin, or go on
+        self._acquired: dict[str, Lease] = {}  # by the transactions that claimed these runs, or let them go on
         self.here = self._tasks.keys()  # the runs that this process drives, or is about to
         self._wanted: set[str] = set()  # to be driven again
         self._interrupted: set[str] = set()
         self._beside: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self.notifier.when_due = partial(self.wake, looks=True)
+
+    def dispatch(self, run_id: str, run: RunRow | None = None) -> None:
+        """Have the run driven soon, by this process or another one, and once more if it is being driven, since it has
+        news: it was created or cancelled, a person or its client answered, or the last of its members ended. Return at
+        once, and raise nothing. Call it in the event loop. Passing the run's row saves a query.
+
+        A dispatch carries nothing but the run's id: what is to be done stands in the run's row and log, which were
+        committed before. So it may be repeated, late or lost: `DueRuns` finds the run."""
+        if run_id in self._tasks or (self.drives and not self.parking.is_set()):
+            self.start(run_id, run)
+        elif self.hand_over is not None:
+            self.hand_over(run_id, run)
+        else:
+            self.notifier.announce_due()
 
     def start(self, run_id: str, run: RunRow | None = None) -> asyncio.Task[None]:
-        """Drive the run in a background task once it is scheduled. If it is already being driven, drive it again
+        """Drive the run in a background task, if there is room. If it is already being driven, drive it again
         afterwards, since new input may have arrived. Passing its row saves a query."""
         task = self._tasks.get(run_id)
         self._wanted.add(run_id)
@@ -112,30 +100,42 @@ class Runs:
             self.followers.starts(run_id)
         return task
 
-    def _go_on(self, run: RunRow) -> None:
-        """Have a run driven that may begin, or go on. If this process has acquired it already, it drives it."""
+    async def claim(self) -> int:
+        """Begin the next of the runs that are known to wait, as far as there are places for them. Return how many."""
+        if not self.drives or self._closing or not self.room.waiting:
+            return 0
+        offer = self.room.offer()
+        if not offer.choose():
+            return 0
+        work = partial(claim_runs, offer=offer, process=self.database.process, snapshots=self.snapshots)
+        claimed = await self.database.write(work)
+        for run_id in claimed.chosen:  # the others have them
+            self.room.waiting.pop(run_id, None)
+        for lease in claimed.leases:
+            self._acquired[lease.run.id] = lease
+            self.room.take(lease.run)
+            self.start(lease.run.id, lease.run)
+        for run_id in claimed.unreadable:
+            self.start(run_id)
+        return len(claimed.leases) + len(claimed.unreadable)
+
+    def go_on(self, run: RunRow) -> None:
+        """Have a run driven that may begin, or go on. Its row says whether this process has acquired it."""
         if run.driver == self.database.process:
             self._acquired[run.id] = Lease(run, begins=run.epoch == 1)
             self.start(run.id, run)
         else:
             self.dispatch(run.id, run)
 
-    def _has_room(self) -> bool:
-        """Whether this process should acquire a run without asking for its turn, and whether there is room for it."""
-        return self.limits is None and not self.turns.queued and not self._context.parking.is_set()
-
-    async def _dispatch_next(self, limits: ConcurrencyLimits) -> None:
-        """Have the runs driven for which there is room by now."""
-        chosen = partial(limits.next_runs, process=self.database.process, most=self.turns.at_once)
-        with suppress(StoreUnavailable):  # the next end of a run, or recovery, tries again
-            for run_id in await self.database.read(chosen):
-                if run_id not in self._live and not self._context.parking.is_set():
-                    self.dispatch(run_id)
+    def wake(self, *, looks: bool = False) -> None:
+        """Have `DueRuns` begin the runs that wait, and look for others if need be."""
+        self.is_to_look = self.is_to_look or looks
+        self.news.set()
 
     @property
     def stopping(self) -> bool:
         """Whether this process leaves its runs to the next one."""
-        return self._context.parking.is_set()
+        return self.parking.is_set()
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run background work beside the runs; `close` cancels it."""
@@ -149,28 +149,44 @@ class Runs:
             self._live[run_id].cancel()
         elif run_id in self._tasks:  # about to start
             self._interrupted.add(run_id)
-            self.turns.let_by(run_id)
         return run_id in self._tasks
-
-    async def interrupt_cancelled(self) -> None:
-        """Interrupt the runs that were cancelled, or expired, otherwise than through this object."""
-        for run_id in await self.database.read(partial(runs_to_interrupt, process=self.database.process)):
-            self.interrupt(run_id)
 
     def interrupt_members(self) -> None:
         """Interrupt the members, if any are driven, of runs that have ended."""
         if any(drive.caller is not None for drive in self._live.values()):
-            self.beside("interrupting members", self.interrupt_cancelled)
+            self.wake(looks=True)
+
+    def halted(self, run: RunRow | None) -> None:
+        """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
+        if run is None:
+            return
+        self.room.waiting.pop(run.id, None)
+        self.followers.look(run.id)
+        driven = self.interrupt(run.id)
+        self.interrupt_members()
+        if not run.active:
+            if self.meter is not None:
+                self.meter.ended(run)
+            if self.traces.is_on:
+                self.beside("spans of a run that was ended", partial(self.traces.send_ended, run))
+        elif run.status in ("in_progress", "cancelling") and not driven:
+            self.notifier.announce_due()  # whoever drives it interrupts it
+            self.wake(looks=True)  # or it has died
+
+    async def settle(self, run_id: str) -> None:
+        """Let a run go on, or wait for a person, if its members have it and none of them is at work."""
+        settle, settled = self.settling(run_id)
+        await self.database.write(settle)
+        self.settled(settled)
 
     async def close(self, grace: float) -> None:
         """Give running drives `grace` seconds to finish, then park the rest; parked runs resume at the next start."""
+        self._closing = True
         for task in list(self._beside):
             task.cancel()
-        for run_id in self.turns.waiting:
-            self._tasks[run_id].cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
-        self._context.parking.set()
+        self.parking.set()
         parked = dict(self._tasks)
         for task in parked.values():
             task.cancel()
@@ -183,22 +199,24 @@ class Runs:
             del self._tasks[run_id]
             self.followers.has_ended(run_id)
             self._interrupted.discard(run_id)
+            if self.room.leave(run_id):
+                self.wake()
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
-        enter_run_context(replace(current_run().of_run(run_id), parks=self._context.parking.is_set))
+        enter_run_context(replace(current_run().of_run(run_id), parks=self.parking.is_set))
         tries = 0
-        while run_id in self._wanted and not self._context.parking.is_set():
+        while run_id in self._wanted and not self.parking.is_set():
             try:
                 if (run := run or await self.database.submit(partial(find_run, run_id=run_id))) is None:
                     self._wanted.discard(run_id)
                     return
-                waits = run_id not in self._interrupted and run.status != "cancelling"  # else it only has to end
-                async with self.turns.turn(run, waits=waits):
-                    self._wanted.discard(run_id)
-                    await self.drive(run_id, run.request)
-                if self.limits is not None:
-                    await self._dispatch_next(self.limits)
+                self._wanted.discard(run_id)
+                if run_id not in self._acquired and run_id not in self._interrupted and not self.room.admits(run):
+                    self._queue(run)
+                    return
+                self.room.take(run)
+                await self.drive(run_id, run.request)
             except StoreUnavailable as error:
                 self._wanted.add(run_id)
                 await self.parked.wait(run_id, error, tries)
@@ -211,6 +229,14 @@ class Runs:
                 self._wanted.discard(run_id)
                 self.followers.look(run_id)
 
+    def _queue(self, run: RunRow) -> None:
+        """Leave a run for which there is no room to whoever has a place first."""
+        tier = run.request.get("service_tier")
+        due = Due(Reason.DRIVE, run.id, run.tenant, run.agent, run.key_id, tier=tier)
+        self.room.waiting[run.id] = due
+        self.wake()
+        self.notifier.announce_due()
+
     async def drive(self, run_id: str, request: Mapping[str, Any] | None = None) -> DriveEnd:
         """Drive the run, and return how that ended. Passing its `request` saves reading it.
 
@@ -222,18 +248,23 @@ class Runs:
         try:
             lease = self._acquired.pop(run_id, None)
             if lease is None:
+                work = partial(
+                    acquire_epoch,
+                    run_id=run_id,
+                    process=self.database.process,
+                    request=request,
+                    snapshots=self.snapshots,
+                )
                 with suppress(StoreConflict):
-                    lease = await self.database.submit(self._claim_of(run_id, request))
+                    lease = await self.database.submit(work)
             if lease is None:
-                settle, settled = self._context.settling(run_id)
-                await self.database.write(settle)
-                self._context.settled(settled)
+                await self.settle(run_id)
                 return "fenced"
             failpoint("after claim")
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)
-            return await self._driven(lease)
+            return await self._drive_leased(lease)
         except Fenced:
             logger.info("the run %s was taken over", run_id)
             return "fenced"
@@ -246,17 +277,13 @@ class Runs:
             self.meter.ended(run)
         self._when_ended(run)
 
-    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> LogMetrics | None:
-        return None if self.meter is None else self.meter.drive(run, log)
-
-    async def _driven(self, lease: Lease) -> DriveEnd:
-        """Drive the run that was leased."""
+    async def _drive_leased(self, lease: Lease) -> DriveEnd:
         run_id, began = lease.run.id, time.perf_counter()
         context = current_run()
         if context.run == run_id and not context.request:  # it was requested of another process, or before a restart
             enter_run_context(replace(context, request=str(lease.run.request.get(STORED_ID, ""))))
         end: DriveEnd = "parked"
-        drive = self._live[run_id] = Drive(self._context, lease)
+        drive = self._live[run_id] = Drive(self, lease)
         if run_id in self._interrupted:
             drive.cancel()
         try:
@@ -269,13 +296,3 @@ class Runs:
             self._live.pop(run_id, None)
             if self.meter is not None:
                 self.meter.drove(end, time.perf_counter() - began)
-
-    def _claim_of(self, run_id: str, request: Mapping[str, Any] | None) -> Callable[[Connection], Lease | None]:
-        return partial(
-            acquire_epoch,
-            run_id=run_id,
-            process=self.database.process,
-            request=request,
-            snapshots=self.snapshots,
-            limits=self.limits,
-        )

@@ -20,9 +20,9 @@ from ..store.run_row import RunRow
 from .delta_buffer import DeltaBuffer
 from .event_size import chars_of
 from .failpoints import failpoint
+from .follow import Subscriptions
 from .parked_runs import ParkedRuns
 from .run_traces import RunTrace
-from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from .run_metrics import LogMetrics

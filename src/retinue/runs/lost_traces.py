@@ -29,6 +29,11 @@ class LostTraces:
         self._database = database
         self._buried: set[str] = set()
 
+    @property
+    def is_on(self) -> bool:
+        """Whether spans are sent at all."""
+        return find_recorder() is not None
+
     async def find_dead(self) -> Sequence[str]:
         """Return the processes that were found dead since the last time. Call it before they are forgotten."""
         if find_recorder() is None:

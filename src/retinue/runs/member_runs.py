@@ -21,11 +21,11 @@ from ..core.values import AgentAction, StopReason
 from ..errors import DataError
 from ..store.clock import CLOCK
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events, read_outcome
-from ..store.run_queries import active_members, find_run, insert_run, update_run
+from ..store.run_queries import active_members, find_run, insert_run
 from ..store.run_row import BY_MEMBERS, RunRow, RunValues
 from .leases import acquired_again
 from .member_paths import member_run_id
-from .run_status import final_values
+from .status import final_values, take_step
 from .thread_messages import messages_of
 
 Conclude = Callable[[Connection, RunRow, Sequence[Entry]], None]
@@ -139,10 +139,10 @@ def settle_caller(
         return
     members = active_members(connection, run_id)
     if not members:
-        values = RunValues(driver=None, attempts=0, progress=None)
+        values = RunValues()
         if process is not None and (run.expires_at is None or run.expires_at > CLOCK.now()):
             values = acquired_again(connection, run, process)
-        yield update_run(connection, run, **(values | RunValues(status="in_progress", waiting=())))
+        yield take_step(connection, run, "return", **values)
         return
     if run.status == "requires_action":  # further questions wait until its client has answered those that it was told
         return
@@ -165,7 +165,7 @@ def settle_caller(
         said = list(messages_of(now, whole, values["status"]))
         return Change(values, said, lambda connection, after: conclude(connection, after, whole))
 
-    held = update_run(connection, run, epoch=run.epoch + 1)
+    held = take_step(connection, run, "fence")
     after = append_entries(connection, held, entries, change)
     assert after is not None
     yield after

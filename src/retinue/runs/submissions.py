@@ -1,56 +1,24 @@
-"""Submissions: the calls a paused run waits for, and the decisions or tool outputs that resume it."""
+"""How runs that rest go on: with decisions or tool outputs, or, if they were suspended since their agents changed, when
+these are back or an operator decides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..core.tools.tool import Tool
-from ..core.values import AgentAction, Decision, Usage
+from ..core.values import Decision, Usage
+from ..errors import UsageError
 from ..store.clock import CLOCK
-from ..store.event_log import append_entries, length
+from ..store.event_log import Fenced, append_entries, length
 from ..store.run_belongings import show_files
 from ..store.run_queries import find_run, insert_submission, update_run
-from ..store.run_row import RunRow, RunValues, Submission
+from ..store.run_row import REGARDLESS, RunError, RunRow, RunValues, Submission
 from .member_paths import by_member, resume_entries
+from .status import take_step
 
-
-class Pending(NamedTuple):
-    """A pending call: its action, its arguments by name, and how often a person was asked about it so far. It is asked
-    again whenever its outcome was lost; an answer counts only for the time it was given for."""
-
-    action: AgentAction
-    arguments: Mapping[str, Any]
-    asked: int = 1
-
-
-def pending_calls(run: RunRow) -> list[Pending]:
-    """Return the calls that a run waits for."""
-    return [
-        Pending(AgentAction(one["tool"], one["tool_input"], id=one["id"]), one["arguments"], one["asked"])
-        for one in run.waiting
-    ]
-
-
-def stored_calls(waiting: Iterable[Pending], tools: Mapping[str, Tool] = {}) -> list[dict[str, Any]]:
-    """Convert pending calls to the JSON stored in the run's row, with the schemas of their arguments as far as their
-    tools are among `tools`."""
-    return [
-        {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
-        | ({"schema": tools[one.tool].signature.parameters} if one.tool in tools else {})
-        for one, arguments, asked in waiting
-    ]
-
-
-def arguments_of(action: AgentAction, tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """Return a call's arguments by name. Plain text becomes the tool's text argument."""
-    given, tool = action.tool_input, tools.get(action.tool)
-    if isinstance(given, dict):
-        return given
-    name = tool.signature.text_argument if tool is not None else None
-    return {name or "input": given}
+AGENT_CHANGED = "agent_changed"  # the `cause` of a suspended run's error
 
 
 class FurtherRequest(NamedTuple):
@@ -94,16 +62,14 @@ def submit_decisions(
         usage=run.usage or Usage(),
         **({} if further is None else further._asdict()),
     )
-    values = RunValues(expires_at=None if run.parent_id else now + ttl, waiting=(), turns=submission.number)
+    given = RunValues(expires_at=None if run.parent_id else now + ttl, turns=submission.number)
     show_files(connection, run.tenant, run.id, [file.id for one in decisions.values() for file in one.files])
     inside = by_member(run.id, decisions)
-    if sum(map(len, inside.values())) < len(decisions) or not decisions:  # whichever process is first goes on with it
-        values |= RunValues(status="queued", driver=None, attempts=0, progress=None)
-    else:
-        values |= RunValues(status="in_progress")
+    own = sum(map(len, inside.values())) < len(decisions) or not decisions
     if inside:
-        run = _resumed(connection, run, decisions)
-    run = update_run(connection, run, **values)
+        run = take_step(connection, run, "fence")
+        append_entries(connection, run, resume_entries(connection, run, decisions))
+    run = take_step(connection, run, "answer" if own else "decide", **given)
     for member_id, some in inside.items():
         member = find_run(connection, member_id, lock=True)
         if member is not None and member.status == "requires_action":
@@ -111,8 +77,29 @@ def submit_decisions(
     return insert_submission(connection, run, submission)
 
 
-def _resumed(connection: Connection, run: RunRow, decisions: Mapping[str, Decision]) -> RunRow:
-    """Append the decisions on members' calls to their caller's log."""
-    run = update_run(connection, run, epoch=run.epoch + 1)
-    append_entries(connection, run, resume_entries(connection, run, decisions))
-    return run
+def suspend_run(connection: Connection, held: RunRow, problem: str, ttl: int) -> RunRow | None:
+    """Suspend the run acquired as `held` because of `problem`; it expires in `ttl` seconds. Return its new row, or
+    `None` if it has to end instead. Raises `Fenced` if another drive has it by now."""
+    run = find_run(connection, held.id, held.request, lock=True)
+    if run is None or run.epoch != held.epoch:
+        raise Fenced(held.id)
+    if run.status == "cancelling" or run.ending:
+        return None
+    error = RunError("server_error", problem, AGENT_CHANGED)
+    return take_step(connection, run, "suspend", error=error, expires_at=int(CLOCK.now()) + ttl)
+
+
+def continue_run(connection: Connection, run_id: str, ttl: int, *, regardless: bool = False) -> RunRow:
+    """Let a suspended run go on within `ttl` seconds: if it can by now, or `regardless` of what changed. A run that
+    waits for a person goes on regardless when the person has decided. Return its new row.
+
+    Raises `UsageError` if there is nothing to continue, and `StoreConflict` if the run is being changed."""
+    run = find_run(connection, run_id, lock=True)
+    if run is None:
+        raise UsageError(f"there is no run {run_id[:80]!r}")
+    if not run.suspended and not (regardless and run.status == "requires_action"):
+        raise UsageError(f"the run {run.id} is not suspended: its status is {run.status!r}")
+    values = RunValues(snapshot=REGARDLESS) if regardless else RunValues()
+    if not run.suspended:
+        return update_run(connection, run, **values)
+    return take_step(connection, run, "resume", **(values | RunValues(expires_at=int(CLOCK.now()) + ttl)))

@@ -124,7 +124,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(Limits, limits=server.limits, turns=server.runs.turns, watch=server.runs.quotas)
+    app.add_middleware(Limits, limits=server.limits, places=server.runs.room, watch=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

@@ -8,29 +8,28 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
 from ..errors import UsageError
-from ..runs import Peers
-from ..runs.dispatcher import Recoverer
-from ..runs.notifier import SharedNotifier
-from .context import Server
+from ..runs import DueRuns
+from ..runs.due import DriveMode
+from .context import Options, Server
 from .database_watch import watch
+from .http.api_errors import ApiError
 from .maintenance import run_maintenance
-
-if TYPE_CHECKING:
-    from ..dispatch.temporal_dispatcher import TemporalDispatcher
+from .run_session import admit_waiting_run
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @asynccontextmanager
-async def background(server: Server, grace: float, recovery: Recoverer | None = None) -> AsyncIterator[None]:
-    """Do it while in the block. At its end, runs get `grace` seconds to finish, and the rest is parked. `recovery` has
-    the runs driven that other processes left; by default, this process drives them."""
-    peers = Peers(server.runs, recovery)
-    await peers.join()
+async def background(server: Server, grace: float, mode: DriveMode = "yes") -> AsyncIterator[None]:
+    """Do it while in the block. At its end, runs get `grace` seconds to finish, and the rest is parked. `mode` says
+    whether this process drives runs."""
+    due = DueRuns(server.runs, partial(admit_run, options=server.options), mode)
+    await due.join()
     server.indexing.wake()
     duties: dict[str, Callable[[], Awaitable[None]]] = {
         "maintenance of runs": partial(run_maintenance, server),
@@ -45,15 +44,17 @@ async def background(server: Server, grace: float, recovery: Recoverer | None = 
         await asyncio.gather(*tasks, return_exceptions=True)
         await server.runs.close(grace)
         await server.indexing.close()
-        await peers.leave()
+        await due.leave()
 
 
 @asynccontextmanager
 async def only_shown(server: Server) -> AsyncIterator[None]:
     """Leave what is stored as it is while in the block. News of other processes' runs arrive."""
-    notifier = server.runs.notifier
-    listening = notifier.keep_listening if isinstance(notifier, SharedNotifier) else None
-    tasks = [asyncio.create_task(supervise("notifications of other servers", listening))] if listening else []
+    server.runs.drives = False
+    tasks = []
+    if server.database.is_shared:
+        listening = supervise("notifications of other servers", server.runs.notifier.keep_listening)
+        tasks.append(asyncio.create_task(listening))
     try:
         yield
     finally:
@@ -64,18 +65,13 @@ async def only_shown(server: Server) -> AsyncIterator[None]:
         await server.indexing.close()
 
 
-async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatcher:
-    """Have the server's runs dispatched by Temporal at `HOST:PORT`, in a queue of the servers and workers that share
-    its database. Raises `UsageError` if it cannot be reached, or without the extra."""
+def admit_run(connection: Connection, run_id: str, options: Options) -> bool:
+    """Let a run that waits have its thread. Return whether it was still waiting. Raises `UsageError` if its messages
+    can no longer be added."""
     try:
-        from ..dispatch.temporal_dispatcher import TemporalDispatcher, connect
-    except ModuleNotFoundError as error:
-        raise UsageError("Temporal needs the extra 'temporal': pip install 'retinue[temporal]'") from error
-    dispatcher = TemporalDispatcher(await connect(address), f"retinue-{await server.id.get()}")
-    server.runs.dispatch = dispatcher.dispatch
-    server.runs.dispatches = lambda: dispatcher.is_up
-    server.runs.beside("watching Temporal", dispatcher.watch)
-    return dispatcher
+        return admit_waiting_run(connection, run_id, options)
+    except ApiError as error:
+        raise UsageError(str(error)) from error
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

@@ -19,11 +19,10 @@ from ..limits.shares import LARGE, TenantShares
 from ..runs import Runs
 from ..store.audit_log import Author
 from ..store.database import Database
-from ..store.run_queries import TIERS
+from ..store.due import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
 from ..store.usage_sums import bytes_used
-from ..telemetry.activation import find_recorder
 from .agents.call_circles import ServerId, incoming_call
 from .agents.deployment import Deployment
 from .http.idempotency import Repeat
@@ -77,21 +76,11 @@ class Server:
 
     def poll_after(self) -> dict[str, str]:
         """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""
-        return {"openai-poll-after-ms": str(min(250 + 5 * self.runs.turns.driven, 1_000))}
+        return {"openai-poll-after-ms": str(min(250 + 5 * self.runs.room.driven, 1_000))}
 
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
-        if run is None:
-            return
-        self.runs.followers.look(run.id)
-        driven = self.runs.interrupt(run.id)
-        self.runs.interrupt_members()
-        if not run.active and self.runs.meter is not None:
-            self.runs.meter.ended(run)
-        if not run.active and find_recorder() is not None:
-            self.runs.beside("spans of a run that was ended", partial(self.runs.traces.send_ended, run))
-        if run.status in ("in_progress", "cancelling") and not driven:
-            self.runs.dispatch(run.id)  # nobody drives it: whoever did has died
+        self.runs.halted(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +137,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
-    scope = TenantView(key.tenant, key.id, server.limits.room(key.id, server.runs.turns.at_once), key.scopes, quota)
+    scope = TenantView(key.tenant, key.id, server.limits.room(key.id, server.runs.room.at_once), key.scopes, quota)
     scope.check_begin = partial(check_tokens, server.limits, key.id)
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)

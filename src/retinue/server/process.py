@@ -6,21 +6,21 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import Connection
 
-from .._internal.concurrency import supervise
 from ..documents.passage_index import PassageIndex
-from ..errors import StoreUnavailable
+from ..errors import UsageError
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
-from ..runs import FairScheduler, Runs
-from ..runs.concurrency_limits import ConcurrencyLimits
+from ..runs import Limits, Room, Runs
+from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
 from ..store.audit_log import record, system_user
 from ..store.database import Database
@@ -32,17 +32,19 @@ from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
 from .agents.deployment import AgentVersions, Deployment, names_at
 from .app import create_app
-from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
+from .background import background, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
-from .maintenance import begin_next
 from .memories import ServedMemory
 from .metrics.process_watch import MetricsPort, ProcessWatch, watched
 from .responses.stored import concluding
 from .tools.hosted import Hosted
+
+if TYPE_CHECKING:
+    from ..dispatch.temporal import TemporalDispatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Serving:
 
     `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, and `known_keys`
     with their data, under the host names `hosts`, and from browser pages of `origins`. Unless it `drives`, what is
-    stored is only shown: no run goes on, and nothing is maintained. `grace` is the seconds that runs get at shutdown.
+    stored is only shown: no run goes on, and nothing is maintained. Otherwise `drive` says whether it drives runs:
+    "auto" while no workers live. `grace` is the seconds that runs get at shutdown.
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
@@ -65,6 +68,7 @@ class Serving:
     keys: tuple[str, ...] = ()
     known_keys: Mapping[str, Key] = field(default_factory=dict)
     drives: bool = True
+    drive: DriveMode = "auto"
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     grace: float = 10.0
@@ -105,14 +109,14 @@ async def serve(
 
 @asynccontextmanager
 async def opened(
-    deployment: Deployment, how: Serving
+    deployment: Deployment, how: Serving, *, worker: bool = False
 ) -> AsyncIterator[tuple[Server, ProcessWatch | None, asyncio.Event]]:
     """Open what a server or worker consists of while in the block: yields its parts, what watches it (if it has
     metrics), and what is set when it is to stop."""
     set_up(how.logging)
     with workers_logged():
         async with watched(how.metrics) as watch:
-            database = Database(how.database)
+            database = Database(how.database, worker=worker)
             try:
                 limits = KeyLimits(how.bounds)
                 for key in await database.read(all_keys):
@@ -132,7 +136,6 @@ def _first_key(connection: Connection) -> str:
 
 def assembled(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
     """Wire the parts of a server."""
-    begun: set[asyncio.Task[None]] = set()
     awaited: set[str] = set()  # threads for which a run waited when they became free
 
     def ended(run: RunRow) -> None:
@@ -141,10 +144,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
             driven.beside("bringing a memory up to date", partial(memory.catch_up, run))
         if run.thread_id is not None and run.thread_id in awaited:
             awaited.discard(run.thread_id)
-            work = partial(_begin_next, server, run.thread_id)
-            task = asyncio.create_task(supervise("starting a thread's next run", work))
-            begun.add(task)
-            task.add_done_callback(begun.discard)
+            driven.wake(looks=True)
 
     memory = ServedMemory(deployment, database, how.options.quota.memories)
     items = concluding(deployment)
@@ -157,26 +157,28 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
-    shares, turns = TenantShares(), FairScheduler(how.at_once, limits.runs)
-    versions = AgentVersions(deployment, database)
+    shares, versions = TenantShares(), AgentVersions(deployment, database)
+    names = partial(names_at, versions)
+    most = Limits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
-    driven = Runs(database, assign, ended, how.options.human_ttl, conclude, turns)
+    driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
-    driven.limits = _limits(how, versions)
-    server = Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
-    return server
+    return Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
 
 
-def _limits(how: Serving, versions: AgentVersions) -> ConcurrencyLimits | None:
-    if how.tenant_runs is None and not how.agent_runs and not how.model_runs:
-        return None
-    return ConcurrencyLimits(how.tenant_runs, how.agent_runs, how.model_runs, partial(names_at, versions))
-
-
-async def _begin_next(server: Server, thread_id: str) -> None:
-    with suppress(StoreUnavailable):  # maintenance retries it
-        await begin_next(server, thread_id)
+async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatcher:
+    """Have the server's runs dispatched by Temporal at `HOST:PORT`, in a queue of the servers and workers that share
+    its database. Raises `UsageError` if it cannot be reached, or without the extra."""
+    try:
+        from ..dispatch.temporal import TemporalDispatcher, connect
+    except ModuleNotFoundError as error:
+        raise UsageError("Temporal needs the extra 'temporal': pip install 'retinue[temporal]'") from error
+    dispatcher = TemporalDispatcher(await connect(address), f"retinue-{await server.id.get()}")
+    server.runs.hand_over = dispatcher.dispatch
+    server.runs.dispatches = lambda: dispatcher.is_up
+    server.runs.beside("watching Temporal", dispatcher.watch)
+    return dispatcher
 
 
 async def until(
@@ -204,12 +206,10 @@ async def until(
         ),
         lambda: ready(url_of(how.host, listening)),
     )
-    recovery = None
     if how.temporal:
-        from ..dispatch.redispatch import Redispatch
-
-        recovery = Redispatch(server.runs, await dispatch_by_temporal(server, how.temporal), drives=False)
-    async with background(server, how.grace, recovery) if how.drives else only_shown(server):
+        await dispatch_by_temporal(server, how.temporal)
+    mode: DriveMode = "no" if how.temporal else how.drive
+    async with background(server, how.grace, mode) if how.drives else only_shown(server):
         serving = asyncio.create_task(http.serve([listening]), name="serve")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:

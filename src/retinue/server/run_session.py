@@ -21,13 +21,14 @@ from ..errors import DataError, RetinueError, StoreConflict, StoreUnavailable
 from ..runs import Followed
 from ..runs.cancellation import cancel_run
 from ..runs.member_paths import decided_members
+from ..runs.status import take_step
 from ..runs.submissions import FurtherRequest, submit_decisions
 from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, read_events
 from ..store.run_belongings import is_beside, put_messages, shorten_request, show_files
-from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder, update_run
+from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder
 from ..store.run_row import Kind, RunRow
 from ..store.tenant_view import TenantView
 from ..store.usage_sums import count_run
@@ -323,7 +324,7 @@ def admit_waiting_run(connection: Connection, run_id: str, options: Options) -> 
     run = find_run(connection, run_id, lock=True)
     if run is None or run.status != "queued" or run.thread_id is None or thread_holder(connection, run.thread_id):
         return False
-    update_run(connection, run, holds=True, expires_at=int(CLOCK.now()) + options.run_ttl)
+    take_step(connection, run, "admit", expires_at=int(CLOCK.now()) + options.run_ttl)
     add_messages(connection, TenantView(run.tenant), run.thread_id, run.request.get("additional_messages") or ())
     return True
 

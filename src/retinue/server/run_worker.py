@@ -1,4 +1,4 @@
-"""The worker process: it drives runs that servers accept, and listens to nobody."""
+"""`retinue worker`: a process that drives runs which servers accept."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 
 from .agents.deployment import Deployment
-from .background import background, dispatch_by_temporal
+from .background import background
 from .context import Server
-from .process import Serving, opened
+from .process import Serving, dispatch_by_temporal, opened
 
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
     """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
-    Runs come from Temporal at `how.temporal`, or, without that, are taken from the database every second. Raises
-    `UsageError` if Temporal cannot be reached, and what `Database` raises."""
-    async with opened(deployment, how) as (server, watch, stop):
+    It claims them in the database, and those that Temporal at `how.temporal` tells it of, if any. Raises `UsageError`
+    if Temporal cannot be reached, and what `Database` raises."""
+    async with opened(deployment, how, worker=True) as (server, watch, stop):
         if watch is not None:
             watch.add(server)
 
@@ -34,11 +34,9 @@ async def _until(stop: asyncio.Event, server: Server, how: Serving, ready: Calla
             await stop.wait()
         return
     dispatcher = await dispatch_by_temporal(server, how.temporal)
-    from ..dispatch.redispatch import Redispatch
-    from ..dispatch.temporal_worker import working
+    from ..dispatch.temporal import working
 
-    recovery = Redispatch(server.runs, dispatcher, drives=True)
-    async with background(server, how.grace, recovery), working(server.runs, dispatcher, how.grace) as ended:
+    async with background(server, how.grace), working(server.runs, dispatcher) as ended:
         ready()
         waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(ended())}
         done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

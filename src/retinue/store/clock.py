@@ -1,6 +1,6 @@
 """The clock for expiry times: Unix seconds, unaffected by changes to the system clock. When the two differ,
 `server.maintenance` moves the stored times, and then this clock. Servers that share a database follow its clock instead
-(`runs.peers`): one whose system clock is set would end the runs of others.
+(`runs.due`): one whose system clock is set would end the runs of others.
 """
 
 from __future__ import annotations

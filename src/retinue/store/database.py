@@ -47,13 +47,14 @@ class Database:
     Several servers may open a PostgreSQL database. Raises `DataError` if the database is not Retinue's or is newer than
     this version, `UsageError` if the URL is of another kind, or another server has the SQLite file open or is of
     another version, and `StoreUnavailable` if it cannot be reached. Writes wait up to `patience` seconds for a locked
-    or unavailable database before they raise. `process` is this server's id among those that have the database open.
+    or unavailable database before they raise. `process` is this one's id among those that have the database open, which
+    says whether it is a `worker`.
     """
 
     timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed
 
-    def __init__(self, url: str, patience: float = 10.0) -> None:
-        self.process = new_process_id()
+    def __init__(self, url: str, patience: float = 10.0, *, worker: bool = False) -> None:
+        self.process = new_process_id(worker=worker)
         self.engine: Engine = engine_of(url, self.process)
         self._readers, self._at_hand = Readers(self.engine), Readers(self.engine, waits=False)
         self._patience = patience

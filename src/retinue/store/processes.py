@@ -54,6 +54,7 @@ def _is_recent(_element: _IsRecent, compiler: Any, **_: Any) -> str:
     return "1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}"
 
 
+_WORKER = "worker-"
 _TIME = Prepared(select(_Now()))
 _IS_SELF = processes.c.id == bindparam("process", type_=processes.c.id.type)
 _SHOW = Prepared(update(processes).where(_IS_SELF).values(seen_at=_Now()))
@@ -67,12 +68,16 @@ _END_SESSIONS = text(
     f"ON application_name = '{session_name('')}' || processes.id "
     f"WHERE datname = current_database() AND usename = current_user AND seen_at <= {NOW['postgresql']} - {_DEAD_AFTER}"
 )
+_WORKERS = Prepared(
+    select(processes.c.id).where(processes.c.id.contains(f"-{_WORKER}"), ~_IS_SELF, _IsRecent()).limit(1)
+)
 _FIRST = Prepared(select(func.min(processes.c.id)).where(_IsRecent()))
 
 
-def new_process_id() -> str:
-    """Return an id for a server that starts. It says where its process is, to those that can see it."""
-    return f"{_place()}-{os.getpid()}-{secrets.token_hex(6)}"
+def new_process_id(*, worker: bool = False) -> str:
+    """Return an id for a process that starts. It says where that is, to those that can see it, and whether it is a
+    worker, which drives the runs that servers accept."""
+    return f"{_place()}-{os.getpid()}-{_WORKER if worker else ''}{secrets.token_hex(6)}"
 
 
 @cache
@@ -160,6 +165,11 @@ def is_alive(connection: Connection, process: str | None) -> bool:
 def count_alive(connection: Connection) -> int:
     """Return how many servers have shown recently that they are alive."""
     return int(_COUNT.rows(connection, {})[0][0])
+
+
+def has_workers(connection: Connection, process: str) -> bool:
+    """Whether a worker lives, other than `process`."""
+    return bool(_WORKERS.rows(connection, {"process": process}))
 
 
 def is_leader(connection: Connection, process: str) -> bool:

@@ -17,15 +17,11 @@ from functools import cache
 from typing import Any, NamedTuple, Unpack
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Connection,
-    Integer,
     Select,
-    Text,
     bindparam,
     case,
-    cast,
     delete,
     exists,
     func,
@@ -40,12 +36,12 @@ from ..core.events import Observed, request_usage
 from ..core.serialization import load
 from ..core.values import Usage
 from ..errors import DataError, StoreConflict
+from .due import DRIVEN, may_take
 from .memory_states import forget_thread
 from .prepared_statements import Prepared, bound_insert
-from .processes import count_alive, is_free, is_leader
+from .processes import count_alive, is_leader
 from .run_row import (
     ACTIVE,
-    BY_MEMBERS,
     ENDED,
     Kind,
     RunRow,
@@ -222,8 +218,6 @@ def _submission(values: Sequence[Any]) -> Submission:
 
 # --- many runs: threads, drives, members, expiry, retention
 
-_NO_LIMIT = 2**31 - 1
-DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
 ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
     select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
@@ -236,51 +230,10 @@ _NEXT = Prepared(_QUEUED.order_by(runs.c.number).limit(1))
 _SUSPENDED = (runs.c.status == "queued", runs.c.error.is_not(null()))
 
 
-def _driven(status: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that a status is one of `DRIVEN`, without IN, so that it can be prepared."""
-    return or_(*(status == one for one in DRIVEN))
-
-
-def may_take(process: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """Return the condition that `process` may drive a run: no other living one has it, and it has no members at
-    work."""
-    return is_free(runs.c.driver, process) & (func.coalesce(runs.c.driver, "") != BY_MEMBERS)
-
-
 # what every server asks again and again
-_WAITED_FOR = Prepared(select(runs.c.thread_id).where(runs.c.status == "queued", runs.c.holds.is_(False)).distinct())
-_member = runs.alias()
-_below = select(_member.c.id).where(_member.c.parent_id == runs.c.id)
-_LEFT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == BY_MEMBERS,
-        runs.c.status == "in_progress",
-        ~exists(_below.where(_driven(_member.c.status))) | exists(_below.where(_member.c.status == "requires_action")),
-    )
-)
-_TO_INTERRUPT = Prepared(
-    select(runs.c.id).where(
-        runs.c.driver == bindparam("process", type_=runs.c.driver.type),
-        or_(runs.c.status == "cancelling", (runs.c.status == "in_progress") & runs.c.ending.is_not(None)),
-    )
-)
-_CONTINUED = Prepared(
-    select(runs.c.id)
-    .where(runs.c.status == "queued", runs.c.holds, runs.c.epoch > 0, runs.c.driver.is_(None), runs.c.error.is_(null()))
-    .order_by(runs.c.number)
-)
-_TO_DRIVE = Prepared(
-    select(runs.c.id)
-    .where(runs.c.holds, _driven(runs.c.status), may_take(bindparam("process")))
-    .order_by(runs.c.number)
-    .limit(bindparam("most", type_=Integer()))
-)
 _last = select(func.max(events.c.seq)).where(events.c.run_id == runs.c.id).scalar_subquery()
 _MARKS = select(runs.c.id, runs.c.epoch, runs.c.status, _last).where(
     runs.c.id.in_(bindparam("ids", expanding=True))  # each time another number of them, so it cannot be prepared
-)
-_LATE = Prepared(
-    select(runs.c.id).where(runs.c.holds, runs.c.expires_at <= bindparam("now", type_=runs.c.expires_at.type))
 )
 
 
@@ -352,25 +305,6 @@ def next_waiting_run(connection: Connection, thread_id: str) -> str | None:
     return found[0][0] if found else None
 
 
-def threads_waited_for(connection: Connection) -> list[str]:
-    """Return the threads that queued runs wait for."""
-    return [thread for (thread,) in _WAITED_FOR.rows(connection, {}) if thread is not None]
-
-
-def runs_to_drive(connection: Connection, process: str, most: int | None = None) -> list[str]:
-    """Return the ids of the runs that `process` may drive, oldest first, and at most so many: no other living process
-    has them."""
-    given = {"process": process, "most": _NO_LIMIT if most is None else most}
-    return [run_id for (run_id,) in _TO_DRIVE.rows(connection, given)]
-
-
-def runs_of_the_dead(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs that processes drove which are dead by now, oldest first."""
-    left = is_free(runs.c.driver, process) & runs.c.driver.not_in((BY_MEMBERS, process))
-    query = select(runs.c.id).where(runs.c.holds, runs.c.status.in_(DRIVEN), left).order_by(runs.c.number)
-    return list(connection.execute(query).scalars())
-
-
 def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     """Return the status of each run of a run's members that has not ended, by its id, oldest first."""
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
@@ -407,17 +341,6 @@ def _last_of_chain(connection: Connection, run_id: str, path: str, beginning: st
     return path
 
 
-def left_callers(connection: Connection) -> list[str]:
-    """Return the ids of the runs that their members have although none of these is active, or one waits for a
-    person."""
-    return [run_id for (run_id,) in _LEFT.rows(connection, {})]
-
-
-def runs_to_interrupt(connection: Connection, process: str) -> list[str]:
-    """Return the ids of the runs of `process` that were cancelled, or expired, by another one."""
-    return [run_id for (run_id,) in _TO_INTERRUPT.rows(connection, {"process": process})]
-
-
 class RunMark(NamedTuple):
     """What changes when a run has news: its epoch, its status, and the number of its log's last event."""
 
@@ -438,17 +361,6 @@ def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMar
 def suspended_runs(connection: Connection) -> list[RunRow]:
     """Return the runs of all tenants that are suspended since their agents changed, oldest first."""
     return read_runs(connection, ROWS.where(*_SUSPENDED).order_by(runs.c.number))
-
-
-def continued_runs(connection: Connection) -> list[str]:
-    """Return the ids of the runs that are to go on, after a decision or after they were suspended, and that no process
-    has yet, oldest first."""
-    return [run_id for (run_id,) in _CONTINUED.rows(connection, {})]
-
-
-def runs_past_expiry(connection: Connection, now: int) -> list[str]:
-    """Return the ids of the runs that should have ended by `now`, in Unix seconds."""
-    return [run_id for (run_id,) in _LATE.rows(connection, {"now": now})]
 
 
 def shift_expiry(connection: Connection, by: int) -> None:
@@ -647,60 +559,6 @@ def last_ended_by(connection: Connection, drivers: Sequence[str], seconds: int) 
         return []
     columns = (runs.c[name] for name in COLUMNS)
     return read_runs(connection, select(*columns).where(*theirs, runs.c.ended_at >= last - seconds))
-
-
-# --- what limits concern: runs that are driven, and runs that wait for room
-
-TIERS, USUAL = {"priority": 0, "flex": 2}, 1
-"""Which of a tenant's runs that wait comes first, by OpenAI's `service_tier`: the lower, the sooner."""
-_OF_EACH = 200  # runs of a tenant and an agent among which the next one is chosen
-
-
-class Driven(NamedTuple):
-    """How many runs of a tenant and an agent, by its path, living processes drive."""
-
-    tenant: str
-    agent: str
-    number: int
-
-
-class Waiting(NamedTuple):
-    """A run that nobody drives. `tier` is the `service_tier` of its request."""
-
-    run_id: str
-    tenant: str
-    agent: str
-    ends: bool  # it only has to end
-    tier: str | None
-
-
-def driven_runs(connection: Connection, but: str = "") -> list[Driven]:
-    """Return how many runs are driven, except the run `but`."""
-    taken = ~is_free(runs.c.driver, "") & (runs.c.driver != BY_MEMBERS) & (runs.c.id != but)
-    query = select(runs.c.tenant, runs.c.agent, func.count()).where(runs.c.status.in_(("in_progress", "cancelling")))
-    return [Driven(*row) for row in connection.execute(query.where(taken).group_by(runs.c.tenant, runs.c.agent))]
-
-
-def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
-    """Return the runs that no living process drives, except `process` itself, oldest first: of each tenant and agent
-    not all, but those that should begin first."""
-    free = may_take(process)
-    ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
-    tier = _request(connection)["service_tier"].as_string()
-    turn = (ends.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)
-    place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
-    columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
-    query = select(*columns, runs.c.number, place.label("place"))
-    ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
-    first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
-    return [Waiting(row.id, row.tenant, row.agent, bool(row.ends), row.tier) for row in connection.execute(first)]
-
-
-def _request(connection: Connection) -> ColumnElement[Any]:
-    """Return the request as JSON that can be looked into: PostgreSQL refuses to if a text in it has a NUL."""
-    if connection.dialect.name == "sqlite":
-        return runs.c.request
-    return cast(func.replace(cast(runs.c.request, Text), "\\u0000", "\\u0001"), JSON)
 
 
 # --- what waits in the whole database: for metrics, by indexes on what is active alone

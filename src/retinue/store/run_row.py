@@ -26,7 +26,7 @@ REGARDLESS = ""
 """The `snapshot` of a run that goes on although its agent is another now."""
 BY_MEMBERS = "members"
 """The `driver` of a run that waits for the runs of its members: no process drives it until they have ended."""
-ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", "cancelling"})
+ACTIVE: frozenset[Status] = frozenset({"queued", "in_progress", "requires_action", "cancelling"})
 ENDED: tuple[Status, ...] = ("completed", "failed", "cancelled", "expired", "incomplete")
 
 

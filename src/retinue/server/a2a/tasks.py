@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...runs.run_view import RunView
-from ...runs.submissions import FurtherRequest, Pending, pending_calls
+from ...runs.status import Pending, pending_calls
+from ...runs.submissions import FurtherRequest
 from ...runs.thread_messages import derived_id, message_id
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow, Status

@@ -17,7 +17,7 @@ from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import FILE_SEARCH, Citations, passages_in
-from ...runs.submissions import Pending, arguments_of, stored_calls
+from ...runs.status import Pending, arguments_of, stored_calls
 from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_body, message_id
 from ...store.event_log import Entry
 from ...store.run_row import RunRow, Status

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.events import Event, Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
-from ...runs.submissions import pending_calls
+from ...runs.status import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from ...core.tools.signature import InvalidInput, build_schema_signature
 from ...core.values import Decision, File
-from ...runs.submissions import Pending, pending_calls
+from ...runs.status import Pending, pending_calls
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView

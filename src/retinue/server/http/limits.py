@@ -17,7 +17,7 @@ from ...errors import StoreUnavailable
 from ...limits import LimitReached, quotas
 from ...limits.quotas import QuotaWatch, Standing
 from ...limits.rate import KeyLimits, format_duration
-from ...runs import FairScheduler
+from ...runs import Room
 from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS
@@ -76,14 +76,14 @@ def too_many(what: str, most: int) -> ApiError:
 
 
 class Limits:
-    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs; `watch` says how tenants
+    """Passes requests within their key's limits to `app`. `places` are those for runs; `watch` says how tenants
     stand with their quotas, which the answers' headers tell. `request.state.admission` is an `Admission`."""
 
-    def __init__(self, app: ASGIApp, limits: KeyLimits, turns: FairScheduler, watch: QuotaWatch) -> None:
+    def __init__(self, app: ASGIApp, limits: KeyLimits, places: Room, watch: QuotaWatch) -> None:
         self._app = app
         self._watch = watch
         self._limits = limits
-        self._turns = turns
+        self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request. Opening a WebSocket counts as a read, and each request over it counts again."""
@@ -92,7 +92,7 @@ class Limits:
             await self._app(scope, receive, send)
             return
         self._limits.know(key)
-        admission, there = Admission(self._limits, self._turns, key.id), list[Standing]()
+        admission, there = Admission(self._limits, self._places, key.id), list[Standing]()
 
         def see(head: Message) -> None:
             if is_stream(head):
@@ -132,9 +132,9 @@ class Limits:
 class Admission:
     """What a request may take of its key's limits: it may begin runs, and be answered by a stream, which is counted."""
 
-    def __init__(self, limits: KeyLimits, turns: FairScheduler, key_id: str) -> None:
+    def __init__(self, limits: KeyLimits, places: Room, key_id: str) -> None:
         self._limits = limits
-        self._turns = turns
+        self._places = places
         self._key_id = key_id
         self._streams = False
 
@@ -155,10 +155,10 @@ class Admission:
         """Call this early, before anything is read of a request that creates a run. Raises `ApiError` if there is no
         room for it. The transaction that creates it counts again, exactly."""
         check_tokens(self._limits, self._key_id)
-        if self._turns.queued >= _MOST_WAITING:
+        if self._places.queued >= _MOST_WAITING:
             raise limit_error(LimitReached("requests", _OVERLOADED, 5.0))
-        most = self._limits.room(self._key_id, self._turns.at_once)
-        if most is not None and self._turns.of_key(self._key_id) >= most:
+        most = self._limits.room(self._key_id, self._places.at_once)
+        if most is not None and self._places.of_key(self._key_id) >= most:
             raise too_many("runs", most)
 
     def end(self) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Table
 
 from ...core.values import AgentAction, Usage
 from ...runs.run_view import RunView, read_run
-from ...runs.submissions import pending_calls
+from ...runs.status import pending_calls
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept, Page, TenantView

@@ -128,7 +128,7 @@ class StateMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics. What only the database knows has no value while it does not answer."""
         runs, database = self._runs, self._runs.database
-        yield _gauge("runs_driven", "Runs that this process drives.", runs.turns.driven)
+        yield _gauge("runs_driven", "Runs that this process drives.", runs.room.driven)
         yield _gauge("runs_parked", "Runs of this process that wait until the database is back.", runs.parked.number)
         yield _gauge("database_writes_waiting", "Writes that are not yet committed.", database.waiting_writes())
         yield _gauge("database_up", "Whether the database answers.", self._queue.is_up())

@@ -15,7 +15,7 @@ from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import FILE_SEARCH, MARK, Citations, Source, passages_in
-from ...runs.submissions import arguments_of
+from ...runs.status import arguments_of
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow

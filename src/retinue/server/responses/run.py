@@ -10,7 +10,8 @@ from fastapi import Request
 from sqlalchemy import Connection
 
 from ..._internal.concurrency import run_in_thread
-from ...runs.submissions import FurtherRequest, pending_calls
+from ...runs.status import pending_calls
+from ...runs.submissions import FurtherRequest
 from ...store.event_log import read_events
 from ...store.run_belongings import conversation_of
 from ...store.run_queries import find_own_run, thread_holder

@@ -12,7 +12,7 @@ from ...core.values import Step
 from ...errors import RetinueError
 from ...runs import Followed
 from ...runs.run_view import RunView, states_in, turn_of
-from ...runs.submissions import pending_calls
+from ...runs.status import pending_calls
 from ...runs.thread_messages import MessageDelta
 from ...store.event_log import Entry
 from ...store.run_row import RunRow

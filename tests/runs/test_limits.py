@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -16,12 +18,13 @@ from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue import Agent, tool
-from retinue.runs import Recovery
-from retinue.runs.concurrency_limits import ConcurrencyLimits
-from retinue.runs.leases import Lease, acquire_epoch
+from retinue.runs import DueRuns
+from retinue.runs.leases import Claimed, claim_runs
+from retinue.runs.limits import Limits, Offer, Room
 from retinue.store.database import Database
+from retinue.store.due import Driven, Due, Reason, due_runs
 from retinue.store.processes import enter
-from retinue.store.run_queries import Driven, Waiting, runs_that_wait
+from retinue.store.run_belongings import SnapshotWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -61,13 +64,25 @@ async def drives_nothing(kept: KeptRuns) -> bool:
     return not kept.driver.here
 
 
+@asynccontextmanager
+async def joined(*those: KeptRuns) -> AsyncIterator[None]:
+    """Have these processes see to what is due."""
+    there = [DueRuns(one.driver) for one in those]
+    for one in there:
+        await one.join()
+    try:
+        yield
+    finally:
+        for one in there:
+            await one.leave()
+
+
 async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: str, work: Work) -> None:
-    async with kept_runs(any_url, work.agent) as kept:
-        await kept.database.write(partial(enter, process=kept.database.process))
-        kept.driver.limits = ConcurrencyLimits(tenant=2)
+    async with kept_runs(any_url, work.agent) as kept, joined(kept):
+        kept.driver.room.limits = Limits(tenant=2)
         runs = [await kept.add(f"run_{number}") for number in range(5)]
         for one in runs:
-            kept.driver.start(one)
+            kept.driver.dispatch(one)
 
         async def two_work() -> bool:
             return work.now == 2 and len(kept.driver.here) == 2
@@ -83,43 +98,45 @@ async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: st
 
 async def test_a_cancelled_run_needs_no_room(any_url: str, work: Work) -> None:
     async with kept_runs(any_url, work.agent) as kept:
-        await kept.database.write(partial(enter, process=kept.database.process))
-        kept.driver.limits = ConcurrencyLimits(tenant=0)
+        kept.driver.room.limits = Limits(tenant=0)
         run = await kept.add(status="cancelling", epoch=1)
         await kept.driver.start(run)
         assert (await kept.row(run)).status == "cancelled"
 
 
-async def test_two_processes_that_claim_at_once_keep_to_the_limit(a_postgres: Postgres, work: Work) -> None:
-    url, limits = a_postgres.database(), ConcurrencyLimits(agents={"m": 1})
-    async with kept_runs(url, work.agent) as first, kept_runs(url, work.agent) as second:
-        for one in (first, second):
-            await one.database.write(partial(enter, process=one.database.process))
-        runs = [await first.add(f"run_{number}") for number in range(2)]
-        loop = asyncio.get_running_loop()
-
-        def claim(one: Database, run_id: str) -> Lease | None:
-            work = partial(acquire_epoch, run_id=run_id, process=one.process, limits=limits)
-            return asyncio.run_coroutine_threadsafe(one.write(work), loop).result()
-
-        claims = [partial(claim, one.database, run) for one, run in zip((first, second), runs, strict=True)]
-        found = await asyncio.to_thread(at_once, url, "runs", claims)
-        assert len([one for one in found if one is not None]) == 1
-
-
-async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, work: Work) -> None:
+@pytest.mark.parametrize("limits", [Limits(agents={"m": 1}), Limits()], ids=["limited", "free"])
+async def test_two_processes_that_claim_at_once_keep_to_the_limit_and_share_the_rest(
+    a_postgres: Postgres, work: Work, limits: Limits
+) -> None:
     url = a_postgres.database()
     async with kept_runs(url, work.agent) as first, kept_runs(url, work.agent) as second:
         for one in (first, second):
             await one.database.write(partial(enter, process=one.database.process))
-            one.driver.limits = ConcurrencyLimits(models={"gpu:8000": 1}, names=lambda path: (path, "gpu:8000"))
-        driving = first.driver.start(await first.add("run_1"))
+        runs = [await first.add(f"run_{number}") for number in range(6)]
+        loop = asyncio.get_running_loop()
+
+        def claim(one: Database) -> Claimed:
+            offer = Offer(Room(limits=limits), [Due(Reason.DRIVE, run, "t", "m") for run in runs])
+            work = partial(claim_runs, offer=offer, process=one.process, snapshots=SnapshotWriter())
+            return asyncio.run_coroutine_threadsafe(one.write(work), loop).result()
+
+        found = await asyncio.to_thread(at_once, url, "runs", [partial(claim, one.database) for one in (first, second)])
+        claimed = [lease.run.id for one in found for lease in one.leases]
+        assert len(set(claimed)) == len(claimed) == (1 if limits.agents else 6)
+
+
+async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, work: Work) -> None:
+    url = a_postgres.database()
+    async with kept_runs(url, work.agent) as first, kept_runs(url, work.agent) as second, joined(first):
+        await second.database.write(partial(enter, process=second.database.process))
+        for one in (first, second):
+            one.driver.room.limits = Limits(models={"gpu:8000": 1}, names=lambda path: (path, "gpu:8000"))
+        first.driver.dispatch(await first.add("run_1"))
         await work.gate.reached.wait()
         await second.add("run_2", agent="n")
-        recovery = Recovery(second.driver)
-        assert await recovery.recover() == 0
+        assert await DueRuns(second.driver).look() == 0
         work.gate.opened.set()
-        await driving
+        assert (await second.rests("run_1")).status == "completed"
         assert (await second.rests("run_2")).status == "completed"  # by the first one, which made room
         await until_async(partial(drives_nothing, first))
 
@@ -130,47 +147,55 @@ async def test_of_many_runs_that_wait_those_that_begin_first_are_considered(any_
         for number in range(203):
             await kept.add(f"run_{number}", request=request if number == 202 else {"model": "m"}, thread_id=None)
         await kept.add("other", agent="n", status="cancelling", epoch=1)
-        process = kept.database.process
-        waiting = await kept.database.read(partial(runs_that_wait, process=process))
+        waiting = await kept.database.read(partial(due_runs, process=kept.database.process, now=0, most=1_000))
         assert [one.run_id for one in waiting] == [*(f"run_{number}" for number in range(199)), "run_202", "other"]
         assert [(one.tier, one.ends) for one in waiting[-2:]] == [("priority", False), (None, True)]
-        limits = ConcurrencyLimits(tenant=2)
-        chosen = await kept.database.read(partial(limits.next_runs, process=process))
-        assert chosen == ["other", "run_202", "run_0"]
+        offer = Offer(Room(limits=Limits(tenant=2)), waiting)
+        assert [one.run_id for one in offer.choose()] == ["other", "run_202", "run_0"]
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
 WAITING = st.builds(
-    Waiting, st.uuids().map(str), NAMES, NAMES, st.booleans(), st.sampled_from([None, "flex", "priority", "default"])
+    Due,
+    st.just(Reason.DRIVE),
+    st.uuids().map(str),
+    NAMES,
+    NAMES,
+    NAMES,
+    st.booleans(),
+    st.sampled_from([None, "flex", "priority", "default"]),
 )
 LIMITS = st.builds(
-    ConcurrencyLimits,
+    Limits,
     st.none() | st.integers(0, 3),
     st.dictionaries(NAMES, st.integers(0, 3)),
     st.dictionaries(NAMES, st.integers(0, 3)),
+    st.dictionaries(NAMES, st.integers(0, 3)).map(lambda limits: limits.get),
     st.just(lambda path: (path, {"a": "b"}.get(path, "c"))),
 )
-DRIVEN = st.lists(st.builds(Driven, NAMES, NAMES, st.integers(1, 3)), max_size=4)
+DRIVEN = st.lists(st.builds(Driven, NAMES, NAMES, NAMES, st.integers(1, 3)), max_size=4)
 
 
-@given(st.lists(WAITING, max_size=12, unique_by=lambda one: one.run_id), DRIVEN, LIMITS, st.none() | st.integers(0, 9))
+@given(
+    st.lists(WAITING, max_size=12, unique_by=lambda one: one.run_id), DRIVEN, LIMITS, st.just(200) | st.integers(1, 9)
+)
 def test_what_is_chosen_fits_and_nothing_is_left_out_that_does(
-    waiting: list[Waiting], driven: list[Driven], limits: ConcurrencyLimits, most: int | None
+    waiting: list[Due], driven: list[Driven], limits: Limits, at_once: int
 ) -> None:
-    chosen = limits.choose(waiting, driven, most)
-    by_id = {one.run_id: one for one in waiting}
-    assert len(set(chosen)) == len(chosen) <= (len(waiting) if most is None else most)
+    chosen = Offer(Room(at_once, limits), waiting).choose(driven)
+    assert len(set(chosen)) == len(chosen) <= len(waiting)
     now = list(driven)
-    for one in (by_id[run_id] for run_id in chosen):
+    for one in chosen:
         if not one.ends:
             assert fits(limits, now, one)
-            now.append(Driven(one.tenant, one.agent, 1))
-    if most is None:
-        left = [one for one in waiting if one.run_id not in chosen]
-        assert not any(one.ends or fits(limits, now, one) for one in left)
+            now.append(Driven(one.tenant, one.agent, one.key_id, 1))
+    begun = sum(not one.ends for one in chosen)
+    assert begun <= at_once
+    left = [one for one in waiting if one not in chosen]
+    assert not any(one.ends or (begun < at_once and fits(limits, now, one)) for one in left)
 
 
-def fits(limits: ConcurrencyLimits, driven: list[Driven], one: Waiting) -> bool:
+def fits(limits: Limits, driven: list[Driven], one: Due) -> bool:
     def number(chosen: Any) -> int:
         return sum(each.number for each in driven if chosen(each))
 
@@ -179,13 +204,14 @@ def fits(limits: ConcurrencyLimits, driven: list[Driven], one: Waiting) -> bool:
         (limits.tenant, number(lambda each: each.tenant == one.tenant)),
         (limits.agents.get(agent), number(lambda each: limits.names(each.agent)[0] == agent)),
         (limits.models.get(model), number(lambda each: limits.names(each.agent)[1] == model)),
+        (limits.keys(one.key_id), number(lambda each: each.key_id == one.key_id)),
     ]
     return all(most is None or there < most for most, there in counted)
 
 
 def test_the_tenant_with_the_fewest_runs_is_next_and_its_runs_of_priority_come_first() -> None:
-    waiting = [Waiting(f"a{number}", "a", "m", False, None) for number in range(4)]
-    waiting += [Waiting("b0", "b", "m", False, "flex"), Waiting("b1", "b", "m", False, "priority")]
-    limits = ConcurrencyLimits(agents={"m": 5})
-    assert limits.choose(waiting, [Driven("a", "m", 1)]) == ["b1", "a0", "b0", "a1"]
-    assert limits.choose(waiting, [], most=3) == ["a0", "b1", "a1"]
+    waiting = [Due(Reason.DRIVE, f"a{number}", "a", "m") for number in range(4)]
+    waiting += [Due(Reason.DRIVE, f"b{at}", "b", "m", tier=tier) for at, tier in enumerate(("flex", "priority"))]
+    offer = Offer(Room(limits=Limits(agents={"m": 5})), waiting)
+    assert [one.run_id for one in offer.choose([Driven("a", "m", None, 1)])] == ["b1", "a0", "b0", "a1"]
+    assert [one.run_id for one in Offer(Room(3), waiting).choose()] == ["a0", "b1", "a1"]

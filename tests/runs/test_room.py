@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 from fakes.kept_runs import Gate, calling, new_run
 from fakes.until import until_async
 from retinue import tool
-from retinue.runs import FairScheduler, RunInput, Runs
+from retinue.runs import DueRuns, Limits, Room, RunInput, Runs
 from retinue.runs.cancellation import cancel_run
-from retinue.runs.recovery import Recovery
 from retinue.store.database import Database
 from retinue.store.event_log import last_milestone
 from retinue.store.run_queries import find_run, insert_run, update_run
@@ -27,12 +26,12 @@ pytestmark = pytest.mark.anyio
 class Working:
     """Runs whose only tool waits until it is let go on. `began` are those that began, in order; `driver` drives."""
 
-    def __init__(self, database: Database, turns: FairScheduler) -> None:
+    def __init__(self, database: Database, room: Room) -> None:
         self.began: list[str] = []
         self.most = 0  # at a time
         self._database = database
         self._gates: dict[str, Gate] = {}
-        self.driver = Runs(database, self._assign, turns=turns)
+        self.driver = Runs(database, self._assign, room=room)
 
     async def _assign(self, run: RunRow) -> RunInput:
         gate = self._gates[run.id] = Gate()
@@ -79,13 +78,19 @@ class Working:
 
 
 @asynccontextmanager
-async def working(url: str, at_once: int, most: Mapping[str | None, int] | None = None) -> AsyncIterator[Working]:
+async def working(
+    url: str, at_once: int, most: Mapping[str | None, int] | None = None, *, joins: bool = True
+) -> AsyncIterator[Working]:
     database = Database(url)
-    there = Working(database, FairScheduler(at_once, (most or {}).get))
+    there = Working(database, Room(at_once, Limits(keys=(most or {}).get)))
+    due = DueRuns(there.driver)
+    if joins:
+        await due.join()
     try:
         yield there
     finally:
         await there.driver.close(0)
+        await due.leave()
         await database.close_async()
 
 
@@ -95,17 +100,17 @@ async def test_so_many_at_a_time_and_tenants_take_turns_the_oldest_first(url: st
         await there.add("b2", tenant="b", at=3)
         await there.add("b1", tenant="b", at=2)
         for id_ in ("a1", "a2", "a3", "b2", "b1"):
-            there.driver.start(id_)
+            there.driver.dispatch(id_, await there.row(id_))
             await until_async(lambda id_=id_: seen(there, id_))  # type: ignore[misc]
-        for id_ in ("a1", "a2", "b1", "a3", "b2"):
+        for id_ in ("a1", "b2", "a2", "b1", "a3"):
             assert (await there.row(id_)).status in ("queued", "in_progress")
             await there.end(id_)
-        assert there.began == ["a1", "a2", "b1", "a3", "b2"]
-        assert (there.most, there.driver.turns.waiting) == (1, [])
+        assert there.began == ["a1", "b2", "a2", "b1", "a3"]
+        assert (there.most, [*there.driver.room.waiting]) == (1, [])
 
 
 async def seen(there: Working, id_: str) -> bool:
-    return id_ in there.driver.turns.waiting or id_ in there.began
+    return id_ in there.driver.room.waiting or id_ in there.began
 
 
 async def test_a_key_has_as_many_as_it_may_and_keeps_no_other_away(url: str) -> None:
@@ -113,13 +118,13 @@ async def test_a_key_has_as_many_as_it_may_and_keeps_no_other_away(url: str) -> 
         await there.add("a1", "a2", key="key_1")
         await there.add("b1", "b2", key="key_2")
         for id_ in ("a1", "a2", "b1", "b2"):
-            there.driver.start(id_)
+            there.driver.dispatch(id_, await there.row(id_))
         await there.began_all("a1", "b1", "b2")
-        assert (there.driver.turns.waiting, (await there.row("a2")).status) == (["a2"], "queued")
-        assert there.driver.turns.of_key("key_1") == 2
+        assert ([*there.driver.room.waiting], (await there.row("a2")).status) == (["a2"], "queued")
+        assert there.driver.room.of_key("key_1") == 2
         await there.end("a1")
         await there.end("a2")
-        assert there.driver.turns.of_key("key_1") == 0
+        assert there.driver.room.of_key("key_1") == 0
 
 
 async def test_there_is_a_place_for_tenants_that_have_none(url: str) -> None:
@@ -129,46 +134,40 @@ async def test_there_is_a_place_for_tenants_that_have_none(url: str) -> None:
         await there.add("b1", "b2", tenant="b", at=2)
         await there.add("c1", tenant="c", at=3)
         for id_ in (*of_a, "b1", "b2", "c1"):
-            there.driver.start(id_)
+            there.driver.dispatch(id_, await there.row(id_))
         await there.began_all(*of_a[:18], "b1", "c1")
-        assert set(there.driver.turns.waiting) == {*of_a[18:], "b2"}
+        await until_async(lambda: wait(there, *of_a[18:], "b2"))
         for id_ in of_a[:2]:
             await there.end(id_)
         await there.began_all("b2")
-        assert there.driver.turns.waiting == of_a[18:]
+        await until_async(lambda: wait(there, *of_a[18:]))
         for id_ in of_a[2:]:
             await there.end(id_)
+
+
+async def wait(there: Working, *ids: str) -> bool:
+    return set(there.driver.room.waiting) == set(ids)
 
 
 async def test_one_that_waits_is_ended_at_once(url: str) -> None:
     async with working(url, 1) as there:
         await there.add("a1", "a2", "a3")
-        there.driver.start("a1")
+        for id_ in ("a1", "a2", "a3"):
+            there.driver.dispatch(id_, await there.row(id_))
         await there.began_all("a1")
-        tasks = [there.driver.start(id_) for id_ in ("a2", "a3")]
-        await until_async(lambda: both_wait(there))
+        await until_async(lambda: wait(there, "a2", "a3"))
         run = await there.row("a2")
-        await there.driver.database.write(lambda connection: cancel_run(connection, run))
-        for id_ in ("a2", "a3"):
-            assert there.driver.interrupt(id_)
-        await asyncio.gather(*tasks)
-        assert [(await there.row(id_)).status for id_ in ("a2", "a3")] == ["cancelled", "cancelled"]
-        assert (there.began, there.driver.turns.waiting) == (["a1"], [])
-
-
-async def both_wait(there: Working) -> bool:
-    return there.driver.turns.waiting == ["a2", "a3"]
+        there.driver.halted(await there.driver.database.write(lambda connection: cancel_run(connection, run)))
+        assert (await there.row("a2")).status == "cancelled"
+        assert (there.began, list(there.driver.room.waiting)) == (["a1"], ["a3"])
 
 
 async def test_what_is_found_at_the_start_does_not_begin_all_at_once(any_url: str) -> None:
     ids = [f"run_{number}" for number in range(40)]
     async with working(any_url, 4) as there:
         await there.add(*ids)
-        recovery = Recovery(there.driver)
-        assert await recovery.recover() == (4 if there.driver.database.is_shared else 40)  # the rest may be others'
         for id_ in ids:
             await there.end(id_)
-            await recovery.recover()
         assert there.began == ids
         assert there.most <= 4
 
@@ -184,12 +183,12 @@ async def test_after_deaths_from_outside_all_runs_soon_go_on_side_by_side(url: s
             update_run(connection, run, driver="dead", attempts=attempts, progress=made)
 
     for attempts in (0, 2, 3):  # at the second death the calls are in the logs, and nothing is added after them
-        async with working(url, 100) as there:
+        async with working(url, 100, joins=False) as there:
             if attempts:
                 await there.driver.database.write(partial(left_by_the_dead, attempts=attempts))
             else:
                 await there.add(*ids)
-            await Recovery(there.driver, patience=0.001).recover()
+            await DueRuns(there.driver, patience=0.001).look()
             await there.began_all(*ids)
             assert there.most == 10
 
@@ -198,7 +197,7 @@ async def test_what_waits_is_not_begun_when_the_server_stops(url: str) -> None:
     async with working(url, 1) as there:
         await there.add("a1", "a2")
         for id_ in ("a1", "a2"):
-            there.driver.start(id_)
+            there.driver.dispatch(id_, await there.row(id_))
         await there.began_all("a1")
         closing = asyncio.create_task(there.driver.close(30))
         await there.end("a1")

@@ -1,25 +1,33 @@
-"""The dispatcher that starts a workflow of Temporal for each run that is to be driven."""
+"""Temporal as a way of runs to workers: a workflow of its for each run that is to be driven carries the run's id.
+
+The worker that gets it claims the run as it claims those that it finds in the database. So whatever Temporal loses,
+repeats or delays is made up for, and nothing depends on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from contextvars import Context
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
+from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.common import Priority
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
 from ..errors import UsageError
-from ..store.run_queries import TIERS, USUAL
+from ..runs import Runs
+from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from .drive_workflow import LOOK, RunWorkflow
+from .drive_workflow import DRIVE, LOOK, RunWorkflow
 
 logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
@@ -28,7 +36,8 @@ _CONNECTS = 10.0  # seconds
 _WATCHES = 5.0  # seconds
 _AGAIN = 0.2  # seconds until one that is starting is asked again
 _STARTING = "code: Unavailable"  # gRPC's status, which the client tells in words only; nobody listening has none
-_HIGHEST = 2  # of Temporal's five priorities, the highest that we use; the lower, the sooner
+_BEATS = 2.0  # seconds between heartbeats
+_POLLS = PollerBehaviorSimpleMaximum(1)  # what is given to a frozen worker's polls is lost for seconds
 
 
 async def connect(address: str) -> Client:
@@ -68,7 +77,7 @@ def _runtime() -> Runtime:
 class TemporalDispatcher:
     """Starts the workflows of runs, or signals those that are under way. `queue` names the task queue of the workers.
 
-    What Temporal does not accept in time is dropped and logged: `Redispatch` finds the run."""
+    What Temporal does not accept in time is dropped and logged: the workers find the run."""
 
     def __init__(self, client: Client, queue: str) -> None:
         self.client = client
@@ -78,21 +87,9 @@ class TemporalDispatcher:
 
     def dispatch(self, run_id: str, run: RunRow | None = None) -> None:
         """Have a worker drive the run, and once more if one is at it."""
-        task = asyncio.create_task(self._signal(run_id, run), name=f"dispatch {run_id}", context=Context())
+        task = asyncio.create_task(self._signal(run_id), name=f"dispatch {run_id}", context=Context())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-
-    async def ensure(self, run_id: str) -> bool:
-        """See to it that the run has a workflow. Return whether that is so, as far as Temporal can be reached."""
-        try:
-            await self._start(run_id)
-        except WorkflowAlreadyStartedError:
-            return True
-        except RPCError as error:
-            self._note(error)
-            return False
-        self._note(None)
-        return True
 
     @property
     def is_up(self) -> bool:
@@ -115,35 +112,81 @@ class TemporalDispatcher:
         if self._sending:
             await asyncio.wait(self._sending, timeout=_TIMEOUT.total_seconds())
 
-    async def _signal(self, run_id: str, run: RunRow | None) -> None:
+    async def _signal(self, run_id: str) -> None:
         try:
-            await self._start(run_id, LOOK, _priority(run) if run is not None else Priority.default)
+            await self.client.start_workflow(
+                RunWorkflow.run,
+                run_id,
+                id=run_id,
+                task_queue=self.queue,
+                task_timeout=_DECIDES,
+                start_signal=LOOK,
+                rpc_timeout=_TIMEOUT,
+            )
         except RPCError as error:
             self._note(error)
         else:
             self._note(None)
 
-    async def _start(self, run_id: str, signal: str | None = None, priority: Priority = Priority.default) -> None:
-        await self.client.start_workflow(
-            RunWorkflow.run,
-            run_id,
-            id=run_id,
-            task_queue=self.queue,
-            task_timeout=_DECIDES,
-            start_signal=signal,
-            priority=priority,
-            rpc_timeout=_TIMEOUT,
-        )
-
     def _note(self, error: RPCError | None) -> None:
         """Log that Temporal is away, or back, once."""
         if error is not None and not self._away:
-            logger.warning("Temporal does not take runs at the moment, so they wait: %s", error)
+            logger.warning("Temporal does not take runs at the moment: %s", error)
         if error is None and self._away:
             logger.warning("Temporal takes runs again")
         self._away = error is not None
 
 
-def _priority(run: RunRow) -> Priority:
-    """Return which of the runs in a queue comes first: tenants take turns, and OpenAI's `service_tier` counts."""
-    return Priority(_HIGHEST + TIERS.get(str(run.request.get("service_tier")), USUAL), run.tenant[:64])
+class DriveActivity:
+    """Drives the runs of workflows, if nobody else does."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    @activity.defn(name=DRIVE)
+    async def drive(self, run_id: str) -> str:
+        """Drive the run if it is free. Return whether it has "ended", is "waiting", or is "left" to whoever has it, or
+        has a place for it first. The drive goes on when Temporal gives the activity up."""
+        beating = asyncio.create_task(_beat())
+        try:
+            await asyncio.wait([self._runs.start(run_id)])
+            run = await self._runs.database.read(partial(find_run, run_id=run_id))
+        finally:
+            beating.cancel()
+        if run is None or not run.active:
+            return "ended"
+        return "waiting" if run.rests else "left"
+
+
+async def _beat() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(_BEATS)
+
+
+@asynccontextmanager
+async def working(runs: Runs, dispatcher: TemporalDispatcher) -> AsyncIterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """Drive the runs of the dispatcher's queue while in the block. What it gives waits for the worker's end, and raises
+    `UsageError` if Temporal refuses it."""
+    worker = Worker(
+        dispatcher.client,
+        task_queue=dispatcher.queue,
+        workflows=[RunWorkflow],
+        activities=[DriveActivity(runs).drive],
+        max_cached_workflows=0,  # a dead worker's cache would delay its workflows; their histories are a few lines
+        max_concurrent_activities=runs.room.at_once,
+        activity_task_poller_behavior=_POLLS,
+        workflow_task_poller_behavior=_POLLS,
+    )
+    polling = asyncio.create_task(worker.run())
+
+    async def ended() -> None:
+        try:
+            await asyncio.shield(polling)
+        except RuntimeError as error:  # while it is away, it is asked again
+            raise UsageError(f"Temporal refuses this worker: {str(error).partition(chr(10))[0][:300]}") from error
+
+    try:
+        yield ended
+    finally:
+        await asyncio.gather(worker.shutdown(), polling, return_exceptions=True)
