@@ -30,7 +30,7 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import AgentVersions, Deployment, names_at
+from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
 from .background import background, only_shown, stop_on_signals
 from .context import Options, Server
@@ -158,7 +158,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     shares, versions = TenantShares(), AgentVersions(deployment, database)
-    names = partial(names_at, versions)
+    names = versions.names_at
     most = Limits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
