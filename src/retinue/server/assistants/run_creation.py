@@ -16,7 +16,7 @@ from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
 from ...store.thread_messages import newest_messages
 from ..agents.deployment import Deployment
-from ..agents.overrides import check_functions, functions_in
+from ..agents.overrides import check_functions, placed_functions
 from ..content.message_files import check_kind, files_in
 from ..content.threads import add_messages, add_thread, check_attachments, check_images
 from ..context import Context, Server
@@ -174,7 +174,7 @@ def request_of(
     request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
     request |= {"stream": True} if sent.get("stream") else {}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
-    check_functions(deployment.agents[model], functions_in(request.get("tools") or ()))
+    check_functions(deployment.agents[model], placed_functions(request.get("tools") or ()))
     words = "\n\n".join(filter(None, said))
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
 

@@ -12,7 +12,7 @@ from ..._internal.concurrency import run_in_thread
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents.overrides import SAMPLING, check_functions, functions_in
+from ..agents.overrides import SAMPLING, check_functions, placed_functions
 from ..content.conversation import SYSTEM, conversation, text_of
 from ..content.message_files import Place, Readable, Shown, files_in, prepare_files, shown_in, take_in_files
 from ..content.threads import add_messages, find_or_add_thread
@@ -53,7 +53,7 @@ class ChatRun(RunApi):
         if body.modalities:
             await check_sound(context, self._model, body.modalities, body.audio)
         sent = body.sent()
-        if functions := functions_in(sent.get("tools") or ()):
+        if functions := placed_functions(sent.get("tools") or ()):
             await run_in_thread(check_functions, agent, functions)
         text = body.messages if isinstance(body.messages, str) else None
         said = sent["messages"] if text is None else [{"role": "user", "content": text}]
