@@ -388,8 +388,8 @@ def cancel_active(connection: Connection, author: Author, run: RunRow) -> RunRow
 
 
 async def error_of_run(server: Server, run: RunRow) -> ApiError:
-    """Return the error of a failed run. Clients retry failures, so the error tells them not to if a tool was started that
-    must not run twice or is no longer known, or if the client's own tools have answered."""
+    """Return the error of a failed run. Clients retry failures, so the error tells them not to if a tool was started
+    that must not run twice or is no longer known, or if the client's own tools have answered."""
     try:
         log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # unknown, so assume side effects
