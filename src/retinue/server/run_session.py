@@ -69,6 +69,11 @@ class Projection:
         """Yield the frames of what follows."""
         return map(frame, self.events(item))
 
+    async def last_frames(self) -> AsyncIterator[str]:
+        """Yield the stream's last frames, once everything was told."""
+        if self.tail:
+            yield self.tail
+
     def needs_run(self, item: Followed) -> bool:
         """Whether the run's current row must be supplied (`bind_run`) before this entry is folded."""
         return False
@@ -122,8 +127,8 @@ class RunSession:
         finally:
             await items.aclose()
             self._leave(projection)
-        if projection.tail:
-            yield projection.tail
+        async for text in projection.last_frames():
+            yield text
 
     async def wait(self, projection: Projection, request: Request) -> RunRow:
         """Return the run's row once everything was told, or the run is suspended. The client of `request` may
@@ -238,12 +243,8 @@ class RunApi(ABC):
         """Begin the run, and return its event stream or its answer."""
         session, begun = await self.open()
         if self.streams:
-            return event_stream(self.stream(session, begun))
+            return event_stream(session.follow(self.projection(begun)))
         return await self.answer(session, begun)
-
-    def stream(self, session: RunSession, begun: Begun) -> AsyncIterator[str]:
-        """Return the frames of the event stream."""
-        return session.follow(self.projection(begun))
 
 
 # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────────────

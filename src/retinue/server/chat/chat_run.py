@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -25,7 +25,7 @@ from ..models.list import named_or_only
 from ..run_session import FAILED, Begun, NewRun, RunApi, RunSession, add_run, answer_calls, error_of_run
 from .projection import Chunks, Entries, TextChunks, completion, text_completion
 from .schemas import ChatCreate, check_supported
-from .sound import SpokenChunks, add_sound, restore_speech, spoken_stream
+from .sound import SpokenChunks, add_sound, restore_speech
 
 Said = Sequence[Mapping[str, Any]]
 _KEPT = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "store", *SAMPLING)
@@ -111,15 +111,11 @@ class ChatRun(RunApi):
 
     def projection(self, begun: Begun) -> Chunks:
         """Return the chunks of the answer."""
-        return Chunks(begun.run, with_usage=self.body.with_usage, reasoning=self.body.shows_reasoning)
-
-    def stream(self, session: RunSession, begun: Begun) -> AsyncIterator[str]:
-        """Return the frames of the answer, which may be spoken."""
         body, how = self.body, self.body.spoken
         if how is None:
-            return super().stream(session, begun)
+            return Chunks(begun.run, with_usage=body.with_usage, reasoning=body.shows_reasoning)
         shows = {"with_usage": body.with_usage, "reasoning": body.shows_reasoning}
-        return spoken_stream(self.context, session, SpokenChunks(self.context, begun.run, **shows), how)
+        return SpokenChunks(self.context, begun.run, how, **shows)
 
     async def answer(self, session: RunSession, begun: Begun) -> Object:
         """Return the completion once the run rests. Raises `ApiError` if it failed."""
