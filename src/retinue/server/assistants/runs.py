@@ -42,7 +42,7 @@ from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..models.list import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_active, cancel_for
-from .projection import RunEvents, StepProjection, included, step_view
+from .projection import RunEvents, StepProjection, step_view
 from .schemas import RunCreate, Settings, ThreadRunCreate
 
 router = APIRouter(route_class=JsonRoute)
@@ -337,6 +337,6 @@ async def _steps(context: Context, thread_id: str, run_id: str, include: Sequenc
         items: list[Followed] = [*view.log, run]
         for item in items:
             list(progress.events(item))
-        return [step_view(run.request, step, content=included(include)) for step in progress.steps]
+        return [step_view(run.request, step, include) for step in progress.steps]
 
     return await context.read(work)
