@@ -43,18 +43,10 @@ from ..http.sse import STREAMED, event_stream
 from ..models.list import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_active, cancel_for
 from .projection import RunEvents, StepProjection, step_view
-from .schemas import RunCreate, Settings, ThreadRunCreate
+from .schemas import RunCreate, RunSettings, Settings, ThreadRunCreate
 
 router = APIRouter(route_class=JsonRoute)
-_FROM_ASSISTANT = (*Settings.model_fields, "max_tokens", "max_steps")  # the last two from OPEA's `agent_config`
-_AS_ASKED = (
-    "max_prompt_tokens",
-    "max_completion_tokens",
-    "truncation_strategy",
-    "tool_choice",
-    "parallel_tool_calls",
-    "include",
-)
+_FROM_ASSISTANT = (*Settings.model_fields, "tool_resources", "max_tokens", "max_steps")  # the last two are OPEA's
 _LATEST = 10  # messages of a thread that are looked at
 
 
@@ -188,8 +180,8 @@ def request_of(
     model = sent.get("model") or own["model"]
     if model not in deployment.agents:
         raise no_agent(model, deployment.agents)
-    request = {name: own[name] for name in (*_FROM_ASSISTANT, "tool_resources") if own.get(name) is not None}
-    request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
+    request = {name: own[name] for name in _FROM_ASSISTANT if own.get(name) is not None}
+    request |= {name: sent[name] for name in RunSettings.model_fields if name in sent}
     request |= {"stream": True} if sent.get("stream") else {}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     check_functions(deployment.agents[model], placed_functions(request.get("tools") or ()))
