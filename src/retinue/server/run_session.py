@@ -22,9 +22,9 @@ from ..runs.cancellation import cancel_run
 from ..runs.member_paths import decided_members
 from ..runs.status import take_step
 from ..runs.submissions import FurtherRequest, submit_decisions
-from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
+from ..store.engines import COUNTING, lock_until_end
 from ..store.event_log import read_events
 from ..store.run_belongings import is_beside, put_messages, shorten_request, show_files
 from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder
