@@ -32,7 +32,7 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import AgentVersions, Deployment, names_at
+from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
 from .background import background, only_shown, stop_on_signals
 from .context import Options, Server
@@ -187,8 +187,7 @@ def assemble_server(deployment: Deployment, database: Database, how: Serving, li
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     shares, versions = TenantShares(), AgentVersions(deployment, database)
-    names = partial(names_at, versions)
-    most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
+    most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, versions.names_at)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
