@@ -14,7 +14,7 @@ from ..errors import DataError, UsageError
 from .server_database import DB_OPTION, MISSING, database_url, record_act, server_database
 
 if TYPE_CHECKING:
-    from ..store.restored_copy import Contents
+    from ..store.database_copies import Contents
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -82,9 +82,8 @@ def backup(file: Path, db: str) -> int:
         from ..cluster.postgres_copy import dump
         from ..store.admin_transaction import looked_at
         from ..store.audit_log import OPERATOR
+        from ..store.database_copies import contents_of, copy_database, whole_file
         from ..store.migrations import missing_migrations
-        from ..store.restored_copy import contents_of
-        from ..store.sqlite_copy import copy_database, whole_file
     url = database_url(db)
     with looked_at(url) as connection:
         missing = missing_migrations(connection)  # raises if it is not ours
@@ -119,7 +118,7 @@ def restore(file: Path, db: str, cancel: bool) -> int:
 
         from ..cluster import postgres_copy
         from ..store.admin_transaction import looked_at
-        from ..store.sqlite_copy import put_copy
+        from ..store.database_copies import put_copy
     url = database_url(db)
     place = _sqlite_file(url)
     _check_kind(file, is_sqlite=place is not None)
@@ -149,8 +148,8 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
     """Prepare a restored database for its first server. Raises `DataError` if this Retinue cannot use it."""
     from ..store.admin_transaction import looked_at
     from ..store.audit_log import OPERATOR
+    from ..store.database_copies import contents_of, settle_copy
     from ..store.migrations import missing_migrations
-    from ..store.restored_copy import contents_of, settle_copy
 
     with looked_at(url, changes=True) as connection:
         missing = missing_migrations(connection)
@@ -172,7 +171,7 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
 def _check_kind(file: Path, *, is_sqlite: bool) -> None:
     """Raise `DataError` if the file is no copy of a database of this kind."""
     from ..cluster.postgres_copy import MAGIC as DUMP
-    from ..store.sqlite_copy import MAGIC as SQLITE
+    from ..store.database_copies import MAGIC as SQLITE
 
     with file.open("rb") as opened:
         head = opened.read(len(SQLITE))

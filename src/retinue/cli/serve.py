@@ -182,7 +182,7 @@ def worker(file: Path, **given: Any) -> int:
     """
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.run_worker import work
+        from ..server.process import work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
