@@ -19,10 +19,9 @@ from retinue.core.values import Capabilities, Decision
 from retinue.errors import StoreUnavailable
 from retinue.runs import Subscriptions
 from retinue.runs.follow import Followed, Notifier
-from retinue.store.database import Database
+from retinue.store.database import Database, Work
 from retinue.store.event_log import Entry, append_entries
 from retinue.store.run_row import BY_MEMBERS, RunRow
-from retinue.store.transactions import Work
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from ..store.audit_log import Action
-    from ..store.restored_copy import Contents
+    from ..store.database_copies import Contents
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -84,9 +84,8 @@ def backup(file: Path, db: str) -> int:
     with _store():
         from ..cluster.postgres_copy import dump
         from ..store.admin_transaction import looked_at
+        from ..store.database_copies import contents_of, copy_database, whole_file
         from ..store.migrations import missing_migrations
-        from ..store.restored_copy import contents_of
-        from ..store.sqlite_copy import copy_database, whole_file
     url = database_url(db)
     with looked_at(url) as connection:
         missing = missing_migrations(connection)  # raises if it is not ours
@@ -117,7 +116,7 @@ def restore(file: Path, db: str, cancel: bool) -> int:
     them. The time from the copy until now does not count for them.
     """
     with _store():
-        from ..store.sqlite_copy import put_copy
+        from ..store.database_copies import put_copy
     url = database_url(db)
     _check_kind(file, url)
     if _is_sqlite(url):
@@ -152,8 +151,8 @@ def _restore_to_postgres(file: Path, url: str) -> None:
 def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
     """Prepare a restored database for its first server. Raises `DataError` if this Retinue cannot use it."""
     from ..store.admin_transaction import looked_at
+    from ..store.database_copies import contents_of, settle_copy
     from ..store.migrations import missing_migrations
-    from ..store.restored_copy import contents_of, settle_copy
 
     with looked_at(url, changes=True) as connection:
         missing = missing_migrations(connection)
@@ -181,7 +180,7 @@ def _record(connection: Connection, action: Action, detail: Mapping[str, str | i
 def _check_kind(file: Path, url: str) -> None:
     """Raise `DataError` if the file is no copy of a database of the URL's kind."""
     from ..cluster.postgres_copy import MAGIC as DUMP
-    from ..store.sqlite_copy import MAGIC as SQLITE
+    from ..store.database_copies import MAGIC as SQLITE
 
     with file.open("rb") as opened:
         head = opened.read(len(SQLITE))

@@ -37,8 +37,7 @@ def command(file: Path, **given: Any) -> int:
     try:
         from ..limits.rate import Bounds
         from ..server.agents.deployment import Deployment
-        from ..server.process import Serving
-        from ..server.run_worker import work
+        from ..server.process import Serving, work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()

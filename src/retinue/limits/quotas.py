@@ -21,9 +21,9 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, select
 
 from ..core.events import Finished, Stopped
 from ..core.values import StopReason
-from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.clock import CLOCK
 from ..store.database import Database
+from ..store.engines import COUNTING, lock_until_end
 from ..store.prepared_statements import Prepared, insert_once
 from ..store.tables import files, quotas, vector_store_files, vector_stores
 from ..store.tenant_view import Quota, TenantView

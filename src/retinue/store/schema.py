@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Dialect, Table
+from sqlalchemy import Dialect, LargeBinary, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -36,7 +36,12 @@ class _Counted(NamedTuple):
         """Return the expression of a row's size; `row` is a prefix of columns."""
         if not self.texts:
             return f"{row}bytes"
-        parts = [f"coalesce({_LENGTH[dialect].format(row + name)}, 0)" for name in self.texts]
+        parts = [
+            f"length({row}{name})"
+            if isinstance(self.table.c[name].type, LargeBinary)
+            else f"coalesce({_LENGTH[dialect].format(row + name)}, 0)"
+            for name in self.texts
+        ]
         return " + ".join([*parts, *([_LOG_SIZE[dialect].format(row + "request")] if "request" in self.texts else [])])
 
 

@@ -26,9 +26,9 @@ from ...mcp.schema_conversion import convert_schema
 from ...mcp.tool_pins import Offer
 from ...net.ssrf_guard import SsrfGuard
 from ...runs.leases import is_new
-from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.audit_log import record
 from ...store.database import Database
+from ...store.engines import COUNTING, lock_until_end
 from ...store.prepared_statements import insert_once
 from ...store.run_row import RunRow
 from ...store.tables import registered_tools, run_tools

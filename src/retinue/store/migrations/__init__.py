@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, insert, inspect, select, text
 
 from ...errors import DataError, StoreConflict, StoreUnavailable
 from ..audit_log import OPERATOR, record, system_user
-from ..db_errors import translate_errors, was_locked_out
+from ..engines import translate_errors, was_locked_out
 from ..schema import schema_statements
 from ..tables import versions
 

@@ -101,6 +101,8 @@ CREATE TABLE memories (
 	UNIQUE (id)
 );
 
+CREATE INDEX memories_by_age ON memories (updated_at);
+
 CREATE INDEX memories_of_tenant ON memories (tenant, number);
 
 CREATE TABLE processes (
@@ -201,6 +203,8 @@ CREATE INDEX runs_of_key ON runs (key_id, status);
 CREATE INDEX runs_of_origin ON runs (forked_from);
 
 CREATE INDEX runs_of_parent ON runs (parent_id);
+
+CREATE INDEX runs_of_snapshot ON runs (tenant, snapshot) WHERE snapshot IS NOT NULL;
 
 CREATE INDEX runs_of_tenant ON runs (tenant, number);
 
@@ -360,11 +364,12 @@ CREATE TABLE run_metadata (
 	tenant VARCHAR(64) NOT NULL,
 	name VARCHAR(64) NOT NULL,
 	value VARCHAR(512) NOT NULL,
+	number BIGINT NOT NULL,
 	PRIMARY KEY (run_id, name),
 	FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
 );
 
-CREATE INDEX runs_by_metadata ON run_metadata (tenant, name, value);
+CREATE INDEX runs_by_metadata ON run_metadata (tenant, name, value, number);
 
 CREATE TABLE run_tools (
 	run_id VARCHAR(64) NOT NULL,
@@ -574,11 +579,11 @@ CREATE TRIGGER counted_at_delete AFTER DELETE ON runs REFERENCING OLD TABLE AS r
 CREATE FUNCTION count_run_messages() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'DELETE' THEN
-        INSERT INTO storage_used SELECT tenant, 'texts', pg_backend_pid(), sum(coalesce(octet_length(content::text), 0))
+        INSERT INTO storage_used SELECT tenant, 'texts', pg_backend_pid(), sum(length(content))
         FROM added GROUP BY tenant ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;
     END IF;
     IF TG_OP <> 'INSERT' THEN
-        INSERT INTO storage_used SELECT tenant, 'texts', pg_backend_pid(), -sum(coalesce(octet_length(content::text), 0))
+        INSERT INTO storage_used SELECT tenant, 'texts', pg_backend_pid(), -sum(length(content))
         FROM removed GROUP BY tenant ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;
     END IF;
     RETURN NULL;
@@ -608,11 +613,11 @@ CREATE TRIGGER counted_at_delete AFTER DELETE ON submissions REFERENCING OLD TAB
 CREATE FUNCTION count_contents() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'DELETE' THEN
-        INSERT INTO storage_used SELECT tenant, 'files', pg_backend_pid(), sum(coalesce(octet_length(content::text), 0))
+        INSERT INTO storage_used SELECT tenant, 'files', pg_backend_pid(), sum(length(content))
         FROM added GROUP BY tenant ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;
     END IF;
     IF TG_OP <> 'INSERT' THEN
-        INSERT INTO storage_used SELECT tenant, 'files', pg_backend_pid(), -sum(coalesce(octet_length(content::text), 0))
+        INSERT INTO storage_used SELECT tenant, 'files', pg_backend_pid(), -sum(length(content))
         FROM removed GROUP BY tenant ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;
     END IF;
     RETURN NULL;

@@ -1,18 +1,28 @@
-"""Copies of a SQLite database: made while a server has it open, checked, and put where there is none."""
+"""Copies of a SQLite database: made while a server has it open, checked, and put where there is none.
+
+What becomes of a copy of a database before a server opens it, and what a copy holds.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
+from sqlalchemy import Connection, delete, func, inspect, select
+
 from ..errors import DataError, UsageError
-from .db_errors import translate_errors
-from .processes import NOW
+from .engines import translate_errors
+from .migrations import version_of
+from .processes import NOW, database_time
+from .run_queries import shift_expiry
+from .tables import processes, runs
 
 MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal", ".index")  # of another database of this name
@@ -81,3 +91,44 @@ def _check(part: Path, source: Path) -> None:
             problem = str(error)
     if problem != "ok":
         raise DataError(f"{source} is damaged: {problem}")
+
+
+UNDER_WAY = ("queued", "in_progress", "cancelling")
+
+
+class Contents(NamedTuple):
+    """What a database holds: its schema's `version`, and how many `runs`, of which so many are `under_way` or
+    `waiting` for a person or a client."""
+
+    version: int
+    runs: int
+    under_way: int
+    waiting: int
+
+
+def contents_of(connection: Connection) -> Contents:
+    """Return what a database holds, whatever Retinue made it."""
+    found = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
+    counts: dict[str, int] = dict(row.tuple() for row in found)
+    under_way = sum(counts.get(status, 0) for status in UNDER_WAY)
+    return Contents(version_of(connection) or 0, sum(counts.values()), under_way, counts.get("requires_action", 0))
+
+
+def settle_copy(connection: Connection) -> float | None:
+    """Free a copy of the servers that had the original open, and give its runs the time that they have lost since.
+    Return when the copy was made, in Unix seconds; `None` if no server had the original open."""
+    if not inspect(connection).has_table(processes.name):
+        return None
+    made: float | None = connection.execute(select(func.max(processes.c.seen_at))).scalar()
+    connection.execute(delete(processes))
+    if made is None:
+        return None
+    if (age := database_time(connection) - made) > 0:
+        shift_expiry(connection, round(age))
+    return min(made, time.time())
+
+
+def unfinished_ids(connection: Connection) -> list[str]:
+    """Return the ids of the runs that are queued or under way, oldest first: callers before their members."""
+    query = select(runs.c.id).where(runs.c.status.in_(UNDER_WAY)).order_by(runs.c.number)
+    return list(connection.execute(query).scalars())
