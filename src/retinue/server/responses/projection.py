@@ -14,9 +14,8 @@ from ...core.events import Called, Event, Finished, Observed, Paused, Replied, R
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
-from ...runs.citations import FILE_SEARCH, MARK, Citations, Source, passages_in
 from ...runs.status import arguments_of
-from ...runs.thread_messages import MessageDelta, Speech, Thoughts
+from ...runs.thread_messages import FILE_SEARCH, MARK, Citations, MessageDelta, Source, Speech, Thoughts, passages_in
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..agents.overrides import CODE_INTERPRETER, HUMAN, inner_name
