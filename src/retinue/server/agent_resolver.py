@@ -74,17 +74,17 @@ class AgentResolver:
             history = [Message(one["role"], one["content"]) for one in asked["history"]]
             member = within_budget(agent, asked["budget"])
             return RunInput(member, asked["question"], history, files=files, keep_files=keep)
-        path, agent = await self._holder(run, agent)
-        agent = await self._overridden(run, agent)
+        path, agent = await self._find_holder(run, agent)
+        agent = await self._override(run, agent)
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
             given = run.request.get("budget")  # a fork of a member's run has it
             driven = agent if given is None else within_budget(agent, given)
             return RunInput(driven, path=path, files=files, keep_files=keep)
-        *before, question = await self._conversation(run, agent, loader)
+        *before, question = await self._read_conversation(run, agent, loader)
         recalled = await self._memory.recall(run, question.content, before)
         return RunInput(agent, question.content, recalled, path, question.files, keep)
 
-    async def _holder(self, run: RunRow, agent: Agent) -> tuple[str, Agent]:
+    async def _find_holder(self, run: RunRow, agent: Agent) -> tuple[str, Agent]:
         """Return the path of the agent that has the conversation on the run's thread, and that agent."""
         if run.thread_id is None or not any(tool.name.startswith(HANDOFF) for tool in agent.tools):
             return run.agent, agent
@@ -92,7 +92,7 @@ class AgentResolver:
         found = self._versions.at(path)
         return (run.agent, agent) if found is None or found is self._versions.at(run.agent) else (path, found)
 
-    async def _overridden(self, run: RunRow, agent: Agent) -> Agent:
+    async def _override(self, run: RunRow, agent: Agent) -> Agent:
         """Return the agent with the tools and settings of the run's request."""
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
@@ -107,7 +107,7 @@ class AgentResolver:
             make = partial(override_agent, agent, run.request, more)
             return await run_in_thread(make) if size else make()
 
-    async def _conversation(self, run: RunRow, agent: Agent, loader: FileLoader) -> list[Message]:
+    async def _read_conversation(self, run: RunRow, agent: Agent, loader: FileLoader) -> list[Message]:
         """Return the conversation that a new run begins with, and its question last."""
         said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
         there: Sequence[Mapping[str, Any]] = ()

@@ -236,11 +236,11 @@ def allowed_tools(tools: Iterable[Tool], wishes: Iterable[Mapping[str, Any]]) ->
             wish = {**one, **(one.get(MCP) or {})}
             allowed, rules = wish.get("allowed_tools"), wish.get("require_approval")
             kept = [tool for tool in kept if allowed is None or _fits(tool, allowed)]
-            kept = [replace(tool, approval=True) if _asked_for(tool, rules) else tool for tool in kept]
+            kept = [replace(tool, approval=True) if _needs_approval(tool, rules) else tool for tool in kept]
     return kept
 
 
-def _asked_for(tool: Tool, rules: Any) -> bool:
+def _needs_approval(tool: Tool, rules: Any) -> bool:
     """Whether `require_approval` requires approval of a tool. If it lists only tools that need none, all others need
     one."""
     if not isinstance(rules, Mapping):

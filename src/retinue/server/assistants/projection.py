@@ -165,7 +165,7 @@ class StepProjection(Projection):
             if step["status"] == "in_progress":
                 step["status"] = status
                 step[f"{status}_at"] = at
-                step["last_error"] = _of_step(run) if status == "failed" else None
+                step["last_error"] = _step_error(run) if status == "failed" else None
                 yield f"thread.run.step.{status}", step
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
@@ -181,7 +181,7 @@ class StepProjection(Projection):
             case Observed(observation=observation):
                 yield from self._observe(observation.call_id, observation.text, entry.at)
         for said in self._speech.hear(entry, status):
-            yield from self._tell_message(said, entry.at, over=status not in ("", "completed"))
+            yield from self._fold_message(said, entry.at, over=status not in ("", "completed"))
 
     def _fold_call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
         if isinstance(entry.event, Paused):
@@ -224,7 +224,7 @@ class StepProjection(Projection):
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _tell_message(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
+    def _fold_message(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
         """`over` means that the run ended without an answer, which ends the message's step, too."""
         if self._message is None:
             yield from self._begin_message(said)
@@ -288,7 +288,7 @@ class StepProjection(Projection):
         return "thread.run.step.completed", step
 
 
-def _of_step(run: RunRow) -> Object | None:
+def _step_error(run: RunRow) -> Object | None:
     """Return the error of a run's last step, which has fewer codes than a run."""
     error = last_error(run)
     return error and {**error, "code": "server_error" if error["code"] == "invalid_prompt" else error["code"]}

@@ -83,8 +83,8 @@ class ChatRun(RunApi):
             request["messages"] = conversation(said)
         else:
             thread_id = find_or_add_thread(connection, scope, self._thread)
-            add_messages(connection, scope, thread_id, _news(said))
-            request["since"] = conversation(_since(said))
+            add_messages(connection, scope, thread_id, _new_messages(said))
+            request["since"] = conversation(_answered_calls(said))
         return Begun(add_run(connection, scope, NewRun("chat", request, thread_id, self.body.metadata), ttl))
 
     def _request(self, said: Said) -> Object:
@@ -222,14 +222,14 @@ def check_calls(said: Said) -> None:
             raise ApiError(400, message, param=f"messages[{number}].role")
 
 
-def _since(said: Said) -> Said:
+def _answered_calls(said: Said) -> Said:
     """Return the calls answered by the last messages, together with the answers; the run that waited for them is
     gone."""
     last = next((at for at, one in enumerate(reversed(said)) if one["role"] != "tool"), len(said))
     return said[len(said) - last - 1 :] if 0 < last < len(said) else ()
 
 
-def _news(said: Said) -> list[Object]:
+def _new_messages(said: Said) -> list[Object]:
     """Return the user's messages since the last answer, for a thread, which has the earlier ones."""
     found: list[Object] = []
     for one in reversed(said):

@@ -31,7 +31,7 @@ async def add_sound(context: Context, run: RunRow, answer: Object, how: AudioOpt
     text = message["content"] or ""
     if data := await _say(context, run, text, how):
         sound = base64.b64encode(data).decode()
-        message |= {"content": None, "audio": {**_head(context, run), "data": sound, "transcript": text.strip()}}
+        message |= {"content": None, "audio": {**_audio_head(context, run), "data": sound, "transcript": text.strip()}}
 
 
 async def _say(context: Context, run: RunRow, text: str, how: AudioOption) -> bytes:
@@ -41,7 +41,7 @@ async def _say(context: Context, run: RunRow, text: str, how: AudioOption) -> by
     return await speak(context, voice, said, how) if 0 < len(said) <= MAX_TEXT else b""
 
 
-def _head(context: Context, run: RunRow) -> Object:
+def _audio_head(context: Context, run: RunRow) -> Object:
     lasts = context.server.options.chat_retention or context.server.options.retention or _LASTS
     return {"id": f"audio_{run.id.partition('_')[2]}", "expires_at": run.created_at + lasts}
 
@@ -50,7 +50,7 @@ class SpokenChunks(Chunks):
     """The event stream of a spoken completion: its deltas are of the transcript, and its end waits for the sound."""
 
     def __init__(self, context: Context, run: RunRow, how: AudioOption, *, with_usage: bool, reasoning: bool) -> None:
-        self._audio = _head(context, run)
+        self._audio = _audio_head(context, run)
         self._transcript = ""
         self._ending: list[str] = []
         self._context = context
@@ -91,12 +91,12 @@ async def restore_speech(context: Context, messages: Sequence[Mapping[str, Any]]
     sound that is gone."""
 
     def work(connection: Connection, scope: TenantView) -> list[dict[str, Any]]:
-        return [_restored(connection, scope, one, f"messages[{at}].audio.id") for at, one in enumerate(messages)]
+        return [_restore_message(connection, scope, one, f"messages[{at}].audio.id") for at, one in enumerate(messages)]
 
     return await context.read(work)
 
 
-def _restored(connection: Connection, scope: TenantView, said: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _restore_message(connection: Connection, scope: TenantView, said: Mapping[str, Any], where: str) -> dict[str, Any]:
     if said.get("role") != "assistant" or not said.get("audio") or said.get("content"):
         return dict(said)
     id_ = str(said["audio"].get("id"))

@@ -309,10 +309,10 @@ async def with_file_data(database: Database, tenant: str, turns: Sequence[Messag
             break
         wanted.append(id_)
     data = await database.read(partial(data_of_files, tenant=tenant, ids=wanted))
-    return [_filled(turn, data) if turn.files else turn for turn in turns]
+    return [_fill_files(turn, data) if turn.files else turn for turn in turns]
 
 
-def _filled(turn: Message, data: Mapping[str, bytes]) -> Message:
+def _fill_files(turn: Message, data: Mapping[str, bytes]) -> Message:
     files = with_data((one for one in turn.files if one.id in data), data)
     notes = [_OLD] * (len(turn.files) - len(files))
     return replace(turn, content="\n".join([*notes, turn.content]), files=files)
@@ -360,7 +360,7 @@ class Readable:
         if part.get("type") in IMAGES or is_shown(marked):
             return marked
         if part.get("type") not in _TEXTUAL:
-            return _checked(part, where)
+            return _check_text_part(part, where)
         place = f"{where}.file" if part["type"] == "file" else where
         given = part.get("file") if part["type"] == "file" else part
         if not isinstance(given, Mapping):
@@ -420,7 +420,7 @@ def _as_text(name: str, text: str) -> str:
     return f'[the file "{neutralize(name)}"]\n{neutralize(text)}\n[its end]'
 
 
-def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _check_text_part(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return a part that is no file. Raises `ApiError` unless it is text."""
     kind = part.get("type")
     if isinstance(kind, str) and kind in _WORDS:

@@ -170,7 +170,7 @@ def with_stores(connection: Connection, scope: TenantView, body: Object, expires
 def attach_to_thread(connection: Connection, scope: TenantView, thread_id: str, given: Given) -> None:
     """Make the attachments of new messages available to the thread's hosted tools. Raises `ApiError`."""
     attachments = [one for message in given for one in message.get("attachments") or ()]
-    searched, run = _attached(attachments, "file_search"), _attached(attachments, "code_interpreter")
+    searched, run = _attached_files(attachments, "file_search"), _attached_files(attachments, "code_interpreter")
     thread = scope.find(connection, threads, thread_id, lock=True) if searched or run else None
     if thread is None:
         return
@@ -203,7 +203,7 @@ def check_attachments(connection: Connection, scope: TenantView, thread_id: str,
         trial.rollback()
 
 
-def _attached(attachments: Iterable[Mapping[str, Any]], tool: str) -> list[str]:
+def _attached_files(attachments: Iterable[Mapping[str, Any]], tool: str) -> list[str]:
     """Return the ids of the files that are attached for a tool."""
     wanted = [one for one in attachments if any(each["type"] == tool for each in one.get("tools") or ())]
     if any(one.get("file_id") is None for one in wanted):
