@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from fakes.app_server import KEY, Serving, upload
 from fakes.sdk import MARKS
 from retinue import Agent, PromptModel
-from retinue.runs.citations import Source
+from retinue.runs.thread_messages import Source
 from retinue.server.context import Options
 from retinue.server.responses.projection import annotate
 

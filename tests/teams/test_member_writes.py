@@ -23,10 +23,9 @@ from retinue.core.values import AgentAction, Decision, StopReason
 from retinue.errors import StoreConflict
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.leases import acquire_epoch
-from retinue.runs.member_paths import member_run_id
-from retinue.runs.member_runs import Caller, begin_members, new_member, settle_caller
 from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
+from retinue.runs.teams import Caller, begin_members, member_run_id, new_member, settle_caller
 from retinue.store.due import Reason
 from retinue.store.engines import translate_errors
 from retinue.store.event_log import Change, Entry, Fenced, append_entries

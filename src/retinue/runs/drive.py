@@ -22,15 +22,14 @@ from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import REGARDLESS, RunRow, RunValues
 from .cancellation import cancel_members, fail_drive
-from .child_runs import ChildRuns
 from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
-from .member_runs import Caller, Found
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
 from .submissions import suspend_run
+from .teams import Caller, ChildRuns, Found, read_with_members
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class Drive:
         try:
             log: Sequence[Entry] = []
             if not is_new(run):
-                log, self._found = await self._context.callers.read(self._context.database, run)
+                log, self._found = await self._context.database.read(partial(read_with_members, run_id=run.id))
         except DataError as error:
             logger.error("the run %s failed: %s", run.id, error)
             failed = await self._context.database.write(partial(fail_drive, held=run, problem=str(error)))
@@ -182,7 +181,6 @@ class Drive:
         if after.status == "cancelling" or after.ending:
             return await self._end(writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")
-        self._context.callers.left(after, writer.log)
         for row in begun:
             self._context.go_on(row)
         self._context.settled(settled)
@@ -230,7 +228,6 @@ class Drive:
 
         after = await writer.written(change)
         failpoint("after the end")
-        self._context.callers.ended(after, writer.log)
         if left[0]:
             self._context.interrupt_members()
         self._context.settled(settled)

@@ -14,14 +14,12 @@ from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
-from .caller_logs import CallerLogs
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
 from .limits import Room
-from .log_writer import LogWriter
-from .member_runs import Conclude, Found, settle_caller
-from .parked_runs import ParkedRuns
+from .log_writer import LogWriter, ParkedRuns
 from .run_input import RunInput
+from .teams import Conclude, Found, settle_caller
 
 if TYPE_CHECKING:
     from .run_metrics import RunMetrics
@@ -56,7 +54,6 @@ class DriveContext(ABC):
         self.quotas = QuotaWatch(database)
         self.meter: RunMetrics | None = None
         self.parking = asyncio.Event()
-        self.callers = CallerLogs()
         self.parked = ParkedRuns()
 
     @abstractmethod

@@ -28,8 +28,8 @@ from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, acquire_epoch, claim_runs, park_runs
 from .limits import Room
-from .lost_traces import LostTraces
 from .run_input import RunInput
+from .run_traces import LostTraces
 
 if TYPE_CHECKING:
     pass

@@ -31,6 +31,7 @@ Followed: TypeAlias = Entry | RunRow
 Wake: TypeAlias = Callable[[], None]
 _KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from the log again
 _IDS = 50  # at most so many runs are read, and have news, in a notification
+_GATHERS = 0.03  # seconds between two notifications of a process: what comes meanwhile goes into one
 _ALONE = 1.0  # seconds between two looks at a SQLite file, which only commands change beside this process
 
 
@@ -177,6 +178,7 @@ class Notifier:
                 await self._database.write_apart(partial(notify, said=said))
             except StoreUnavailable as error:  # readers look at the database as well
                 logger.info("other servers cannot be notified at the moment: %s", error)
+            await asyncio.sleep(_GATHERS)
 
     async def _keep_looking(self) -> None:
         if not self._database.is_shared:
@@ -313,12 +315,16 @@ class Subscriptions:
 
 
 def _from(run_id: str, request: Mapping[str, Any] | None, after: int, connection: Connection) -> Sequence[Followed]:
-    """Return the next entries, or the run's row if there are none; nothing if it does not exist."""
+    """Return the next entries, and after them the run's row if no more follow; nothing if it does not exist."""
     entries = read_page(connection, run_id, after)
-    run = None if entries else find_run(connection, run_id, request)
-    if run is not None and run.rests:  # the last entries may have arrived in between
-        entries = read_page(connection, run_id, after)
-    return entries or ([] if run is None else [run])
+    run = find_run(connection, run_id, request)
+    if run is None:
+        return entries
+    if entries or run.rests:  # more may follow, or have arrived in between
+        further = read_page(connection, run_id, entries[-1].seq if entries else after)
+        if further:
+            return [*entries, *further]
+    return [*entries, run]
 
 
 class _Reader:
@@ -352,10 +358,10 @@ class _Reader:
         self._more.clear()
 
     def note(self, items: Sequence[Followed]) -> Sequence[Followed]:
-        """Note what was read and return it: entries, after which there may be more, or otherwise the run's row."""
+        """Note what was read and return it: entries, after which there may be more, unless the run's row follows."""
         last = items[-1] if items else None
+        self.after = max((one.seq for one in items if isinstance(one, Entry)), default=self.after)
         if isinstance(last, Entry):
-            self.after = last.seq
             self.fall_behind()
         else:
             self.over = last is None or not last.active

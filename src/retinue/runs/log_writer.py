@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
 from typing import TYPE_CHECKING, overload
 
-from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Said, Started
+from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Said, Started
+from ..core.values import Message
 from ..errors import StoreUnavailable
 from ..limits.quotas import QuotaStop
 from ..store.clock import CLOCK
@@ -17,17 +18,101 @@ from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced, append_entries
 from ..store.run_queries import find_run
 from ..store.run_row import RunRow
-from .delta_buffer import DeltaBuffer
-from .event_size import chars_of
 from .failpoints import failpoint
 from .follow import Subscriptions
-from .parked_runs import ParkedRuns
 from .run_traces import RunTrace
 
 if TYPE_CHECKING:
     from .run_metrics import LogMetrics
 
 logger = logging.getLogger(__name__)
+
+
+class DeltaBuffer:
+    """Merges adjacent deltas until they are taken. The answer, other text and reasoning are kept apart; reasoning is
+    dropped unless it is `shown`, since the whole of it follows with the reply."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._begun: list[tuple[str, int, list[Delta]]] = []  # the kind, the offset in the answer, the deltas
+        self._shown = shown
+        self._answered = 0  # characters of the answer so far
+        self._pieces = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._begun)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any delta of the reply has arrived, published or not."""
+        return self._pieces > 0
+
+    def add(self, delta: Delta) -> bool:
+        """Add a delta. Return whether it is the reply's first."""
+        kind = "answer" if delta.answer else "text" if delta.text or not delta.reasoning else "reasoning"
+        if kind != "reasoning" or self._shown:
+            if not self._begun or self._begun[-1][0] != kind:
+                self._begun.append((kind, self._answered, []))
+            self._begun[-1][2].append(delta)
+            self._answered += len(delta.answer)
+        self._pieces += 1
+        return self._pieces == 1
+
+    def take(self) -> list[Said]:
+        """Remove and return the buffered pieces."""
+        said = [
+            Said(
+                "".join([one.text for one in deltas]),
+                "".join([one.answer for one in deltas]),
+                offset,
+                "".join([one.reasoning for one in deltas]) if self._shown else "",
+            )
+            for _, offset, deltas in self._begun
+        ]
+        self._begun.clear()
+        return said
+
+
+def chars_of(event: Event) -> int:
+    """Return the approximate size of an event in characters, and bytes of files."""
+    match event:
+        case Started(question, history=history, files=files):
+            return len(question) + sum(map(_chars_of_message, history)) + sum(len(image.data) for image in files)
+        case Asked(messages=messages):
+            return sum(map(_chars_of_message, messages))
+        case Observed(observation=observation):
+            return len(observation.text) + sum(len(file.data) for file in observation.files)
+        case Replied(reply=reply):
+            return len(reply.text) + len(reply.reasoning) + (len(reply.state.turn) if reply.state else 0)
+        case Finished(answer=answer):
+            return len(answer)
+    return 0
+
+
+def _chars_of_message(message: Message) -> int:
+    kept = len(message.state.turn) if message.state else 0
+    return len(message.content) + kept + sum(len(image.data) for image in message.files)
+
+
+_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
+
+
+class ParkedRuns:
+    """Counts the runs that wait (`number`)."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    async def wait(self, run_id: str, error: StoreUnavailable, tries: int) -> None:
+        """Wait before a run's work is tried again, which failed `tries` times before."""
+        seconds = _BACK_OFF[min(tries, len(_BACK_OFF) - 1)]
+        logger.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
+        self.number += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.number -= 1
+
+
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
 _TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write

@@ -15,8 +15,8 @@ from ..store.event_log import Fenced, append_entries, length
 from ..store.run_belongings import show_files
 from ..store.run_queries import find_run, insert_submission, update_run
 from ..store.run_row import REGARDLESS, RunError, RunRow, RunValues, Submission
-from .member_paths import by_member, resume_entries
 from .status import take_step
+from .teams import by_member, resume_entries
 
 AGENT_CHANGED = "agent_changed"  # the `cause` of a suspended run's error
 

@@ -20,9 +20,9 @@ from ..core.tools.tool import Tool
 from ..errors import DataError, RetinueError, StoreConflict, StoreUnavailable
 from ..runs import Followed
 from ..runs.cancellation import cancel_run
-from ..runs.member_paths import decided_members
 from ..runs.status import take_step
 from ..runs.submissions import FurtherRequest, submit_decisions
+from ..runs.teams import decided_members
 from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
 from ..store.engines import COUNTING, lock_until_end

@@ -21,7 +21,7 @@ from ...errors import DataError, UsageError
 from ...mcp.schema_conversion import convert_schema
 from ...models import PromptModel
 from ...models.reply_limits import Limited, limit_replies
-from ...runs.citations import FILE_SEARCH
+from ...runs.thread_messages import FILE_SEARCH
 from ...store.run_row import RunRow
 from ...strategies.auto import Auto
 from ...strategies.tool_calling import ToolCalling

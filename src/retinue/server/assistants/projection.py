@@ -16,9 +16,17 @@ from ...core.run_result import pending
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Usage
 from ...runs import Followed
-from ...runs.citations import FILE_SEARCH, Citations, passages_in
 from ...runs.status import Pending, arguments_of, stored_calls
-from ...runs.thread_messages import MessageDelta, Speech, derived_id, message_body, message_id
+from ...runs.thread_messages import (
+    FILE_SEARCH,
+    Citations,
+    MessageDelta,
+    Speech,
+    derived_id,
+    message_body,
+    message_id,
+    passages_in,
+)
 from ...store.event_log import Entry
 from ...store.run_row import RunRow, Status
 from ..agents.overrides import CODE_INTERPRETER, tools_of

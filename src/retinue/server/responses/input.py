@@ -118,7 +118,7 @@ def rules(items: Items) -> list[str]:
 
 def turns(items: Items) -> list[dict[str, Any]]:
     """Return the items as a conversation, including client and server tool calls."""
-    return conversation(list(_said(items)))
+    return conversation(list(_list_messages(items)))
 
 
 def items_of_turns(said: Items) -> Iterator[Object]:
@@ -134,7 +134,7 @@ def items_of_turns(said: Items) -> Iterator[Object]:
             yield {"type": "function_call", "call_id": call["id"], **named}
 
 
-def _said(items: Items) -> Iterator[Mapping[str, Any]]:
+def _list_messages(items: Items) -> Iterator[Mapping[str, Any]]:
     for item in items:
         match item["type"]:
             case "message" if item["role"] not in SYSTEM:

@@ -42,11 +42,11 @@ from .input import (
 from .options import client_functions, options_of
 from .projection import ResponseProjection
 from .response import Part, part_of, request_view
-from .schemas import InputTokens, ResponseCreate
+from .schemas import Compact, InputTokens, ResponseCreate
 from .stored import find_previous, project_responses, read_input
 
 
-class Continued(NamedTuple):
+class _Continued(NamedTuple):
     """What a request continues: a response or a conversation, with the images of it that the model is shown."""
 
     previous: Part | None = None
@@ -111,7 +111,7 @@ class ResponseRequest(RunApi):
         sampled = sampling_of(server.deployment.agents[self._model].model)
         asked = request_view({**sampled, **sent}, self._model, conversation_id)
         said = readable_items(connection, scope, self._items, self._shown)
-        continued = Continued(previous, conversation_id, self._shown)
+        continued = _Continued(previous, conversation_id, self._shown)
         waiting = _find_waiting(connection, scope, said, continued)
         if waiting is not None:
             part, answers = waiting
@@ -121,7 +121,7 @@ class ResponseRequest(RunApi):
         check_decided(connection, scope, find_last_answered(said), "input")
         if conversation_id is not None:
             find_conversation(connection, scope, conversation_id, lock=True)
-        dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
+        dialogue = _dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
         halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
         request = {
             **options_of(sent),
@@ -170,8 +170,20 @@ async def check_request(body: InputTokens, server: Server, request: Request) -> 
         raise missing_parameter("input")
 
 
-def dialogue_of(
-    connection: Connection, scope: TenantView, server: Server, continued: Continued, said: Items
+async def read_dialogue(context: Context, body: InputTokens | Compact, conversation_id: str | None = None) -> Dialogue:
+    """Return what was said up to a request that begins no run, and in it. Raises `ApiError`."""
+    items = await read_input(context, body.sent().get("input"), conversation_id)
+
+    def read(connection: Connection, scope: TenantView) -> Dialogue:
+        previous = find_previous(connection, scope, body.previous_response_id, context.own)
+        said = readable_items(connection, scope, items)
+        return _dialogue_of(connection, scope, context.server, _Continued(previous, conversation_id), said)
+
+    return await context.read(read)
+
+
+def _dialogue_of(
+    connection: Connection, scope: TenantView, server: Server, continued: _Continued, said: Items
 ) -> Dialogue:
     """Return what was said up to the items of a request and in them. Raises `ApiError` if they do not fit what they
     continue."""
@@ -203,7 +215,7 @@ def dialogue_of(
 
 
 def _find_waiting(
-    connection: Connection, scope: TenantView, items: Items, continued: Continued
+    connection: Connection, scope: TenantView, items: Items, continued: _Continued
 ) -> tuple[Part, list[tuple[str, str]]] | None:
     """Return the response whose calls the last items answer, and the answers, if its run waits for them or was already
     resumed by them."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from ...components.sandbox import CodeInterpreter
 from ...core.tools.tool import ExampleCall, Tool, ToolExample
 from ...errors import ToolError, UsageError
-from ...runs.citations import FILE_SEARCH, mark
+from ...runs.thread_messages import FILE_SEARCH, mark
 from ...store.tables import contents
 from ...store.tenant_view import TenantView
 from ...tools.passages import stem_words
