@@ -42,6 +42,7 @@ _PARTS = {
     "contents": "files",
     "images": "completions",
     "run_images": "completions",
+    "run_messages": "completions",
     "registered_tools": "tools",
     "secrets": "models",
     "processes": "models",
