@@ -1,5 +1,5 @@
-"""The messages that a run adds to its thread: the text before its tool calls, and its answer, with its citations; and the
-model's thoughts, which are none.
+"""The messages that a run adds to its thread: the text before its tool calls, and its answer, with its citations; and
+the model's thoughts, which are none.
 """
 
 from __future__ import annotations
