@@ -17,8 +17,8 @@ from bench.loop import in_turn
 from bench.persistence import Noting, keeping
 from retinue import Agent, Budget
 from retinue.runs import Runs
+from retinue.runs.run_metrics import RunMetrics
 from retinue.server.metrics.process_metrics import add_transactions
-from retinue.server.metrics.run_metrics import RunMetrics
 
 STEPS = {10: 20, 200: 1}  # by the steps of a run, how many of them are measured together
 ROUNDS = 9

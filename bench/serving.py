@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 DELAY = 0.05  # seconds that the model takes for a reply
-_KEY = "sk-of-the-measurement"
+KEY = "sk-of-the-measurement"
 _TOOLS = '''
 async def note(fact: str) -> str:
     """Note a fact."""
@@ -52,12 +52,13 @@ class Looks(NamedTuple):
 
 
 class Server:
-    """The server: its process, its API's address, and its database's file."""
+    """The server: its process, its API's address, its database's file, and how many seconds its start took."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, db: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, db: Path, start: float) -> None:
         self.url = url
+        self.start = start
         self._process = process
-        self._db = db
+        self.db = db
 
     def look(self) -> Looks:
         """The process now."""
@@ -69,7 +70,7 @@ class Server:
 
     def bytes_kept(self) -> int:
         """Bytes of the database, without free pages."""
-        with sqlite3.connect(self._db, timeout=30) as connection:
+        with sqlite3.connect(self.db, timeout=30) as connection:
             pages, free, size = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
@@ -79,17 +80,20 @@ class Server:
 
 
 @contextmanager
-def served(steps: int, *args: str) -> Iterator[Server]:
-    """The server, while in the block, with an agent `worker` of so many `steps`."""
+def served(steps: int, *args: str, fill: Callable[[Path], None] = lambda db: None) -> Iterator[Server]:
+    """The server, while in the block, with an agent `worker` of so many `steps`, on a database that `fill` made."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tools.py").write_text(_TOOLS, "utf-8")
         (folder / "agents.yml").write_text(agents(steps), "utf-8")
-        words = ["serve", str(folder / "agents.yml"), "--port", "0", "--db", str(folder / "runs.db"), "--api-key", _KEY]
+        fill(folder / "runs.db")
+        words = ["serve", str(folder / "agents.yml"), "--port", "0", "--db", str(folder / "runs.db"), "--api-key", KEY]
+        began = time.perf_counter()
         process = subprocess.Popen([sys.executable, "-m", "retinue", *words, *args], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            yield Server(process, f"{process.stdout.readline().split()[-1]}/v1", folder / "runs.db")
+            url = f"{process.stdout.readline().split()[-1]}/v1"
+            yield Server(process, url, folder / "runs.db", time.perf_counter() - began)
         finally:
             process.terminate()
             process.communicate(timeout=60)
@@ -135,6 +139,6 @@ class Client:
 
 def session() -> aiohttp.ClientSession:
     """What clients share."""
-    headers = {"Authorization": f"Bearer {_KEY}"}
+    headers = {"Authorization": f"Bearer {KEY}"}
     timeout = aiohttp.ClientTimeout(total=300)
     return aiohttp.ClientSession(headers=headers, timeout=timeout, connector=aiohttp.TCPConnector(limit=0))

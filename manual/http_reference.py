@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from retinue import __version__
 from retinue.server.app import routes
-from retinue.server.http.authentication import is_open, needed
+from retinue.server.http.authentication import is_open, required_scope
 
 from .schema_tables import properties_table
 
@@ -51,7 +51,7 @@ def _family(path: str) -> str:
 
 
 def _row(method: str, path: str, operation: Mapping[str, Any]) -> str:
-    scope = "" if is_open(method, path) else f"`{needed(method, path)}`"
+    scope = "" if is_open(method, path) else f"`{required_scope(method, path)}`"
     says = " ".join(operation.get("description", operation["summary"]).split()).replace("|", "\\|")
     body = _body(operation)
     request = f"[`{_title(body)}`](#{body.lower()})" if body else ""

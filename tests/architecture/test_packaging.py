@@ -29,7 +29,6 @@ def test_what_a_demo_installs_has_no_development_tools_and_is_what_the_tests_run
 
 
 def test_a_wheel_has_all_that_the_package_reads() -> None:
-    """Prompts, templates and migrations are files beside the code."""
+    """Prompts and templates are files beside the code."""
     there = {one for one in (ROOT / "src" / "retinue").rglob("*") if one.is_file() and one.parent.name != "__pycache__"}
     assert {ROOT / one.path for one in WheelBuilder(str(ROOT)).recurse_included_files()} == there
-    assert [one for one in there if one.suffix == ".sql"]

@@ -30,7 +30,7 @@ agents:
   - name: agent
     params: {model: model, strategy: tool_calling}
 """
-_PROGRAMS = ["postgres", "temporal", "server", "worker 1", "worker 2"]
+_PROGRAMS = ["postgres", "server", "worker 1", "worker 2"]
 
 
 class Up:
@@ -38,6 +38,7 @@ class Up:
 
     def __init__(self, folder: Path, *words: str) -> None:
         (folder / "agents.yml").write_text(AGENTS)
+        self.temporal = "--temporal" in words
         self._said = folder / "said"
         words = ("up", str(folder / "agents.yml"), "--port", "0", "--data", str(folder / "data"), *words)
         with self._said.open("w") as said:
@@ -56,7 +57,7 @@ class Up:
 
         def there() -> bool:
             assert self.process.poll() is None, self.said
-            return sorted(self.processes()) == sorted(_PROGRAMS)
+            return sorted(self.processes()) == sorted([*_PROGRAMS, *["temporal"] * self.temporal])
 
         until(there, 90)
         return self.processes()
@@ -98,9 +99,11 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_what_it_started_is_stopped(folder: Path, how: signal.Signals) -> None:
-    up = Up(folder)
+@pytest.mark.parametrize(
+    ("how", "more"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--temporal",)), (signal.SIGKILL, ())]
+)
+def test_what_it_started_is_stopped(folder: Path, how: signal.Signals, more: tuple[str, ...]) -> None:
+    up = Up(folder, *more)
     try:
         started = up.ready()
         assert up.ask() == "Hello."

@@ -124,14 +124,15 @@ def test_runs_taken_over(tmp_path: Path, a_postgres: Postgres) -> None:
     assert threshold("RetinueRunsTakenOver") == "increase(retinue_run_takeovers_total[10m]) > 0"
     url = a_postgres.database()
     words = ["--db", url, *METRICS]
-    with serving(prepared(tmp_path), AGENTS, args=words[:2]) as server, working(tmp_path, words) as worker:
-        seen = Watched(worker.metrics)
-        assert seen.sum("retinue_run_takeovers_total") == 0
+    with serving(prepared(tmp_path), AGENTS, args=words[:2]) as server:
         ask(server, "hold")
         until(lambda: (tmp_path / "began").exists())
-        server.kill()
-        (tmp_path / "go").touch()
-        until(lambda: seen.sum("retinue_run_takeovers_total") == 1)
+        with working(tmp_path, words) as worker:
+            seen = Watched(worker.metrics)
+            assert seen.sum("retinue_run_takeovers_total") == 0
+            server.kill()
+            (tmp_path / "go").touch()
+            until(lambda: seen.sum("retinue_run_takeovers_total") == 1)
 
 
 def test_loop_busy(server: Served, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from fakes.postgres import Postgres
 from fakes.rendered_chart import container, manifests, pod
+from fakes.scrapes import Watched
 from fakes.until import until
 from retinue.cli.main import main
 
@@ -72,6 +74,14 @@ class Container:
         except (URLError, ConnectionError):
             return 0
 
+    def answer(self, question: str) -> str:
+        """What a client is told."""
+        body = json.dumps({"model": "agent", "input": question}).encode()
+        headers = {"authorization": "Bearer sk-1", "content-type": "application/json"}
+        with urlopen(Request(f"http://127.0.0.1:{self.ports['http']}/v1/responses", body, headers)) as answered:
+            said: str = json.load(answered)["output"][-1]["content"][0]["text"]
+            return said
+
 
 @contextmanager
 def started(component: str, folder: Path, url: str) -> Iterator[Container]:
@@ -84,7 +94,7 @@ def started(component: str, folder: Path, url: str) -> Iterator[Container]:
 
 
 @pytest.mark.full
-def test_they_get_ready_and_end_in_time(a_postgres: Postgres, tmp_path: Path) -> None:
+def test_they_get_ready_and_share_the_work_and_end_in_time(a_postgres: Postgres, tmp_path: Path) -> None:
     url = a_postgres.database()
     mounted(tmp_path / "agents")
     with ExitStack() as stack:
@@ -92,6 +102,10 @@ def test_they_get_ready_and_end_in_time(a_postgres: Postgres, tmp_path: Path) ->
         for one in both:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 until(lambda one=one, probe=probe: one.probe(probe) == 200)  # type: ignore[misc]
+        server, worker = both
+        begun = Watched(f"http://127.0.0.1:{worker.ports['metrics']}/metrics")
+        # the server leaves runs to the worker as soon as it has noticed it
+        until(lambda: server.answer("Hello?") == "Hello." and begun.sum("retinue_runs_begun_total"))
         for one in both:
             one.process.send_signal(signal.SIGTERM)
         for one in both:

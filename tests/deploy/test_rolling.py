@@ -20,11 +20,11 @@ from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.migrations import newest, version_of
 from upgrades.rolling import roll
-from upgrades.versions import CHANGED, version_after, version_before
+from upgrades.versions import CHANGED, KEPT, version_after, version_before
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("pair", ["from the version before", "to the next"])
+@pytest.mark.parametrize("pair", ["to the next", *(["from the version before"] if KEPT else [])])
 def test_servers_and_workers_are_replaced_under_load(pair: str, tmp_path: Path, a_postgres: Postgres) -> None:
     url = a_postgres.database()
     if pair == "to the next":
@@ -33,8 +33,6 @@ def test_servers_and_workers_are_replaced_under_load(pair: str, tmp_path: Path, 
         before, after, wanted = version_before(tmp_path), None, newest("sqlite")
     said: list[str] = []
     seen, in_flight = roll(url, before, after, runs=20, at_once=12, told=said.append)
-    if pair == "from the version before":  # which does not know of pieces that are kept in their reply's row
-        seen.told_otherwise.clear()
     assert [*seen.problems(), *in_flight] == [f"{kind}: completed" for kind in ("approval", "client", "team", "long")]
     assert (seen.broken, len(said)) == (0, 4)
     engine = engine_of(url)
@@ -80,6 +78,7 @@ def test_a_next_version_that_adds_something_leaves_the_way_back_open(tmp_path: P
 
 
 @pytest.mark.full
+@pytest.mark.skipif(not KEPT, reason="nothing was released yet")
 def test_the_version_before_does_not_start_once_the_database_was_migrated(tmp_path: Path) -> None:
     Database(f"sqlite:///{tmp_path}/runs.db").close()
     said = retinue(version_before(tmp_path), "keys", "list", "--db", str(tmp_path / "runs.db"))

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import IO
 
-_RETINUE = ("retinue.cli.serve", "retinue.cli.run", "retinue.cli.ask", "retinue.server.process")
+_RETINUE = ("retinue.cli.serve", "retinue.cli.ask", "retinue.server.process")
 _AT_ITS_BEGINNING = ("LANG", "LC_", "LD_", "PYTHON")  # what is looked at before a program runs
 _DIGITS = 12  # of a number that is told
 _lock = threading.Lock()

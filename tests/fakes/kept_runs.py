@@ -17,13 +17,14 @@ from retinue.core.values import Decision
 from retinue.runs import RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
-from retinue.server.agents.agent_versions import agent_at
+from retinue.server.agents.deployment import agent_at
 from retinue.store.database import Database
 from retinue.store.due import Reason, due_runs
 from retinue.store.event_log import read_events
+from retinue.store.prepared_statements import insert_once
 from retinue.store.run_queries import find_run, insert_run
 from retinue.store.run_row import RunRow
-from retinue.store.tables import messages
+from retinue.store.tables import messages, threads
 
 RESTING = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
 
@@ -33,6 +34,14 @@ def new_run(run_id: str = "run_1", **values: Any) -> RunRow:
     given: dict[str, Any] = {"id": run_id, "tenant": "t", "thread_id": f"thread_of_{run_id}", "created_at": 1}
     given |= {"status": "queued", "holds": True, "expires_at": None, "epoch": 0, "agent": "m"}
     return RunRow(**{**given, "request": {"model": "m"}, **values})
+
+
+def add_run(connection: Connection, run: RunRow) -> None:
+    """Insert a run, and its thread."""
+    if run.thread_id is not None:
+        there = {"tenant": run.tenant, "id": run.thread_id, "created_at": 1, "body": {}}
+        insert_once(connection, threads, there)
+    insert_run(connection, run)
 
 
 def due_for(connection: Connection, *reasons: Reason, process: str = "p") -> list[str]:
@@ -58,7 +67,7 @@ class KeptRuns:
 
     async def add(self, run_id: str = "run_1", **values: Any) -> str:
         """A new run on a thread of its own."""
-        await self.database.write(partial(insert_run, run=new_run(run_id, **values)))
+        await self.database.write(partial(add_run, run=new_run(run_id, **values)))
         return run_id
 
     async def row(self, run_id: str = "run_1") -> RunRow:

@@ -21,7 +21,7 @@ QUICK = {  # seconds
     "retinue.server.maintenance": {"_EVERY": 0.1},
     "retinue.server.http.authentication": {"_LOOKED_AT": 0.1, "_HELD": 0.05},
     "retinue.store.api_keys": {"_KNOWN_FOR": 0.1},
-    "retinue.store.migrations.migration_runner": {"_AGAIN": 0.05},
+    "retinue.store.migrations": {"_AGAIN": 0.05},
     "retinue.limits.quotas": {"_FRESH": 0.1},
 }
 _lock = threading.Lock()

@@ -36,10 +36,9 @@ TENANTS = ("acme", "umbrella")
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _AT_CLIENT = {"type": "function", "function": _WEATHER}
 _TABLES = """
-from retinue.store.migrations import load_migrations
+from retinue.store.schema import schema_statements
 
-for migration in load_migrations("postgresql"):
-    print(*migration.statements, sep=";\\n\\n", end=";\\n\\n")
+print(*schema_statements("postgresql"), sep=";\\n\\n", end=";\\n\\n")
 """
 Json = dict[str, Any]
 

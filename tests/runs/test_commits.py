@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from prometheus_client import CollectorRegistry
 from sqlalchemy import event
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
 from retinue import Agent, PromptModel, tool
 from retinue.core.events import Called
+from retinue.runs.run_metrics import LogMetrics, RunMetrics
 from retinue.store.event_log import Entry
-from retinue.store.run_row import RunRow
 
 pytestmark = pytest.mark.anyio
 STEPS = 3
@@ -98,25 +99,17 @@ async def test_a_call_that_takes_its_time_is_in_the_log_before_it_ends(any_url: 
         await kept.rests()
 
 
-class FailingMeter:
-    """Counts nothing, and fails at each commit."""
-
-    def drive(self, run: RunRow, log: Sequence[Entry]) -> FailingMeter:
-        return self
+class FailingMeter(LogMetrics):
+    """Fails at each commit."""
 
     def see(self, entries: Sequence[Entry]) -> None:
         raise LookupError("no such counter")
 
-    def acquired(self, run: RunRow, *, begins: bool, taken_over: bool) -> None: ...
 
-    def drove(self, end: str, seconds: float) -> None: ...
-
-    def ended(self, run: RunRow) -> None: ...
-
-
-async def test_a_run_goes_on_whatever_counts_its_commits(any_url: str) -> None:
+async def test_a_run_goes_on_whatever_counts_its_commits(any_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = seeing("read")
     async with kept_runs(any_url, lambda: agent) as kept:
-        kept.driver.meter = FailingMeter()
+        kept.driver.meter = meter = RunMetrics(CollectorRegistry(), lambda tool: False)
+        monkeypatch.setattr(meter, "drive", lambda run, log: FailingMeter(meter, ()))
         await kept.driver.start(await kept.add())
         assert (await kept.row()).status == "completed"

@@ -21,11 +21,10 @@ from retinue import Agent, PromptModel, tool
 from retinue.core.events import Called, Observed, Paused, Replied, Said
 from retinue.core.protocols import Flow, Task
 from retinue.core.values import Decision
-from retinue.store.database import Database
+from retinue.store.database import Database, Work
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
-from retinue.store.transactions import Work
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}

@@ -24,7 +24,7 @@ from retinue.runs.limits import Limits, Offer, Room
 from retinue.store.database import Database
 from retinue.store.due import Driven, Due, Reason, due_runs
 from retinue.store.processes import enter
-from retinue.store.snapshots import SnapshotWriter
+from retinue.store.run_belongings import SnapshotWriter
 
 pytestmark = pytest.mark.anyio
 

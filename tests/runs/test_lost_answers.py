@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs, new_run
+from fakes.kept_runs import Gate, KeptRuns, add_run, calling, kept_runs, new_run
 from retinue import Agent, tool
 from retinue.core.events import Asked, Event, Finished, Paused, Replied, Started, Stopped
 from retinue.core.prompt import Ask
@@ -19,11 +19,9 @@ from retinue.core.values import Capabilities, Decision
 from retinue.errors import StoreUnavailable
 from retinue.runs import Subscriptions
 from retinue.runs.follow import Followed, Notifier
-from retinue.store.database import Database
+from retinue.store.database import Database, Work
 from retinue.store.event_log import Entry, append_entries
-from retinue.store.run_queries import insert_run
 from retinue.store.run_row import BY_MEMBERS, RunRow
-from retinue.store.transactions import Work
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +137,7 @@ async def test_a_reader_gets_what_another_process_wrote_before_this_one_took_ove
     database = Database(url)
     subscriptions = Subscriptions(database, Notifier(database, ()))
     try:
-        await database.write(partial(insert_run, run=run))
+        await database.write(partial(add_run, run=run))
         await database.write(partial(append_entries, holder=run, entries=log[:1]))
         seen: list[Followed] = []
         async with aclosing(subscriptions.follow("run_1")) as items:

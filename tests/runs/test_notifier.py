@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from fakes.kept_runs import new_run
+from fakes.kept_runs import add_run, new_run
 from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue.core.events import Asked, Delta, Finished, Said
@@ -21,7 +21,7 @@ from retinue.runs.log_writer import LogWriter
 from retinue.store.database import Database
 from retinue.store.engines import session_name
 from retinue.store.event_log import Entry
-from retinue.store.run_queries import delete_runs, insert_run
+from retinue.store.run_queries import delete_runs
 
 pytestmark = pytest.mark.anyio
 NEVER = 1_000.0  # seconds: whoever waits for it fails
@@ -43,7 +43,7 @@ class Process:
 
     async def drive(self) -> LogWriter:
         """Begin the run."""
-        await self.database.write(partial(insert_run, run=new_run()))
+        await self.database.write(partial(add_run, run=new_run()))
         claim = partial(acquire_epoch, run_id="run_1", process=self.database.process)
         lease = await self.database.write(claim)
         assert lease is not None

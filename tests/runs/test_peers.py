@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from fakes.at_once import at_once
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
@@ -29,7 +29,7 @@ from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced
 from retinue.store.processes import database_time, enter, forget_ended, is_alive, new_process_id, show_life
 from retinue.store.run_row import RunError, RunRow
-from retinue.store.tables import processes, vector_store_files
+from retinue.store.tables import files, processes, vector_store_files, vector_stores
 
 pytestmark = pytest.mark.anyio
 
@@ -346,7 +346,14 @@ async def test_a_file_is_indexed_by_one_process_and_by_another_if_that_dies(
 ) -> None:
     rows = [{**FILE, "id": f"vsf_{number}", "file_id": f"file_{number}", "body": {}} for number in range(3)]
     first, second = (one.database for one in two)
-    await first.write(lambda connection: connection.execute(insert(vector_store_files), rows))
+
+    def add(connection: Connection) -> None:
+        owned = {"tenant": "t", "created_at": 1, "body": {}}
+        connection.execute(insert(vector_stores), {**owned, "id": "vs_1"})
+        connection.execute(insert(files), [{**owned, "id": row["file_id"]} for row in rows])
+        connection.execute(insert(vector_store_files), rows)
+
+    await first.write(add)
     loop = asyncio.get_running_loop()
 
     def take(one: Database) -> list[Any]:

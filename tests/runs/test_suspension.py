@@ -23,9 +23,9 @@ from retinue.runs.submissions import continue_run, suspend_run
 from retinue.store.api_keys import create_key
 from retinue.store.due import Reason
 from retinue.store.event_log import Fenced
+from retinue.store.run_belongings import SnapshotWriter, find_snapshot
 from retinue.store.run_queries import count_of_key, find_run, suspended_runs, update_run
 from retinue.store.run_row import REGARDLESS, RunRow
-from retinue.store.snapshots import SnapshotWriter, find_snapshot
 from retinue.store.tables import snapshots
 from retinue.strategies.wrappers.prompt_additions import with_instructions
 

@@ -24,11 +24,11 @@ from fakes.until import until
 from retinue import Agent, PromptModel
 from retinue.core.values import File
 from retinue.limits.shares import Shares, TenantShares
-from retinue.server.content.file_intake import FileLoader
+from retinue.server.content.message_files import FileLoader
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database
-from retinue.store.run_files import delete_unused_files
+from retinue.store.run_belongings import delete_unused_files
 from retinue.store.tables import events, images
 from retinue.store.tenant_view import TenantView
 

@@ -154,7 +154,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_of_two_requests_at_once_whose_first_attempt_is_given_up_one_does_its_work(any_url: str) -> None:
     database, scope, done = Database(any_url), TenantView("t"), []
-    one, two = (Repeat("k", "/v1/x", b"", "") for _ in range(2))
+    one, two = (Repeat("k", "/v1/x", b"", {}) for _ in range(2))
 
     def refuse(connection: Connection, scope: TenantView) -> str:
         raise LookupError
@@ -180,7 +180,7 @@ def test_a_file_that_is_sent_again_has_another_boundary(served: Serving) -> None
 
     def hashed(boundary: str, pieces: int) -> str:
         body = f"--{boundary}\r\nContent-Disposition: form-data\r\n\r\n{'x' * 100}\r\n--{boundary}--\r\n".encode()
-        repeat = Repeat("k", "/v1/files", b"", f"multipart/form-data; boundary={boundary}")
+        repeat = Repeat("k", "/v1/files", b"", {"content-type": f"multipart/form-data; boundary={boundary}"})
         size = len(body) // pieces + 1
         for at in range(0, len(body), size):
             repeat.add(body[at : at + size])

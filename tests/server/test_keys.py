@@ -16,8 +16,6 @@ from fakes.served import Served, serving
 from fakes.until import until
 from retinue.cli import main
 from retinue.store.api_keys import create_key, find_key, hash_key, key_id_of
-from retinue.store.engines import engine_of
-from retinue.store.migrations import load_migrations
 
 AGENT = """
 agents:
@@ -88,20 +86,3 @@ def test_a_run_is_of_the_key_that_asked_for_it(served: Serving) -> None:
         )
     )
     assert (run, key_id_of(hash_key(KEY))) in [tuple(row) for row in kept]
-
-
-def test_a_database_of_the_version_before_keeps_its_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    db = tmp_path / "retinue.db"
-    engine = engine_of(f"sqlite:///{db}")
-    with engine.begin() as old:
-        load_migrations("sqlite")[0].run(old)
-        old.exec_driver_sql(f"INSERT INTO keys VALUES ('{hash_key('sk-of-old')}', 'acme', 1700000000)")
-    engine.dispose()
-    assert main(["keys", "list", "--json", "--db", str(db)]) == 0  # which makes the tables those of this version
-    (known,) = json.loads(capsys.readouterr().out)
-    assert (known["tenant"], known["scopes"], known["state"]) == ("acme", ["all"], "good")
-    with Serving(tmp_path) as served:
-        assert served.ask("GET", "/v1/models", key="sk-of-old").status == 200
-        assert served.ask("POST", "/v1/chat/completions", {"model": "agent-1", "messages": QUESTION}).status == 200
-        assert main(["keys", "revoke", known["id"], "--db", str(db)]) == 0
-        until(lambda: served.ask("GET", "/v1/models", key="sk-of-old").status == 401)

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from chaos.harness import Client, Json, Refused, Site, again, client_of, path_of, site
 from fakes.app_server import Serving
@@ -20,7 +21,7 @@ from fakes.until import until, until_async
 from retinue.server.context import Options
 from retinue.store.database import Database
 from retinue.store.run_queries import insert_run
-from retinue.store.tables import runs
+from retinue.store.tables import audit_entries, memories, runs, snapshots
 
 pytestmark = [
     pytest.mark.anyio,
@@ -152,3 +153,34 @@ def test_how_long_runs_are_kept(tmp_path: Path, chat_retention: int, left: set[s
     with Serving(tmp_path, options=Options(retention=10**6, chat_retention=chat_retention), url=url) as served:
         until(lambda: "old" not in kept(served))
         assert kept(served) == left
+
+
+def test_what_nothing_refers_to_and_old_entries_and_memories_go(tmp_path: Path) -> None:
+    url, now = f"sqlite:///{tmp_path}/runs.db", int(time.time())
+    with closing(Database(url)) as database, database.engine.begin() as connection:
+        insert_run(connection, new_run("kept", status="completed", holds=False, expires_at=None, snapshot="used"))
+        for digest in ("used", "unused"):
+            connection.execute(insert(snapshots).values(tenant=new_run("kept").tenant, hash=digest, body={}))
+        for at in (now - 2_000, now):
+            whose = {
+                "tenant": "t",
+                "owner": f"user:{at}",
+                "agent": "a",
+                "part": 0,
+                "kind": "k",
+                "body": "x",
+                "bytes": 1,
+            }
+            connection.execute(insert(memories).values(id=f"m_{at}", created_at=at, updated_at=at, **whose))
+            entry = {"actor": "a", "action": "key.made", "target": f"{at}", "detail": {}}
+            connection.execute(insert(audit_entries).values(id=f"e_{at}", tenant="t", created_at=at, **entry))
+    with Serving(tmp_path, options=Options(thread_retention=1_000, audit_retention=1_000), url=url) as served:
+
+        def left(column: Any) -> set[Any]:
+            with served.database.engine.connect() as connection:
+                return set(connection.execute(select(column)).scalars())
+
+        until(lambda: "audit.pruned" in left(audit_entries.c.action))
+        assert left(audit_entries.c.target) == {f"{now}", ""}
+        assert left(memories.c.id) == {f"m_{now}"}
+        assert left(snapshots.c.hash) == {"used"}

@@ -21,18 +21,28 @@ from sqlalchemy import Connection, insert, join, literal, null, select, true
 from fakes.app_server import Serving, with_run
 from fakes.until import until
 from retinue.limits.quotas import Limit, set_limits
+from retinue.runs import run_metrics
+from retinue.runs.run_metrics import MOST_MODELS, OTHER, RunMetrics
 from retinue.server.http.connections import listen
-from retinue.server.metrics import figure_watch, loop_watch, process_watch, quota_metrics, run_metrics
-from retinue.server.metrics.figure_watch import FRESH, PATIENCE, STALE, FigureWatch
-from retinue.server.metrics.loop_watch import EVERY, LoopWatch
+from retinue.server.metrics import (
+    process_metrics as figure_watch,
+    process_metrics as quota_metrics,
+    process_watch,
+    process_watch as loop_watch,
+)
 from retinue.server.metrics.metrics_server import AT_ONCE, MetricsServer, Page
-from retinue.server.metrics.process_metrics import StateMetrics
-from retinue.server.metrics.process_watch import BUSY, DEAD, ProcessWatch
-from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
-from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
+from retinue.server.metrics.process_metrics import (
+    FRESH,
+    MOST_TENANTS,
+    PATIENCE,
+    STALE,
+    FigureWatch,
+    StateMetrics,
+    quota_figures,
+)
+from retinue.server.metrics.process_watch import BUSY, DEAD, EVERY, LoopWatch, ProcessWatch
 from retinue.store import run_queries
-from retinue.store.quota_tables import quotas
-from retinue.store.tables import runs
+from retinue.store.tables import quotas, runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())
 
@@ -271,8 +281,8 @@ def test_models_beyond_the_most_are_other() -> None:
     registry = CollectorRegistry()
     metrics = RunMetrics(registry, lambda tool: False)
     for number in range(MOST_MODELS + 3):
-        metrics.model(f"model-{number}").failed("failed")
-    metrics.model("model-0").failed("failed")
+        metrics.failed(f"model-{number}", "failed")
+    metrics.failed("model-0", "failed")
     labels = {"outcome": "failed"}
 
     def failed(model: str) -> float | None:

@@ -63,9 +63,10 @@ def test_a_streamed_run_reads_no_row_that_its_server_has_just_written(
 ) -> None:
     served, assistant, executed = made
     run(served, assistant)  # which connects, and writes the agent's snapshot
-    # its thread, its assistant, how much was said, and what; the quotas of runs and of texts, and what these count;
-    # its row before each change; how far its use is counted; whether others wait
-    expected = sorted(["threads", "assistants", *["messages"] * 2, *["quotas"] * 2, "storage_used", *["runs"] * 4])
+    # its thread, its assistant, what was said; the quotas of runs and of texts, and what these count;
+    # its row before each change; whether its agent's snapshot is there; how far its use is counted; whether others wait
+    expected = ["threads", "assistants", "messages", *["quotas"] * 2, "storage_used", "snapshots", *["runs"] * 4]
+    expected.sort()
     # a stream that begins after its run, as on a busy machine, reads the log once
     until(lambda: asked(served, assistant, executed) == expected)
 

@@ -10,8 +10,7 @@ from sqlalchemy import select
 from fakes.app_server import Serving, answering
 from retinue import Agent, PromptModel
 from retinue.core.tools.tool import Tool
-from retinue.server.agents.agent_versions import AgentVersions, names_at
-from retinue.server.agents.deployment import Deployment
+from retinue.server.agents.deployment import AgentVersions, Deployment, names_at
 from retinue.store.database import Database
 from retinue.store.tables import runs
 

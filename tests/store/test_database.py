@@ -21,14 +21,14 @@ from retinue.server.http.api_errors import api_error_of
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
-from retinue.store.migrations import load_migrations
+from retinue.store.migrations import BASELINE, load_migrations
 from retinue.store.run_queries import COLUMNS, find_run, insert_run, read_runs, update_run
 from retinue.store.run_row import RunRow
 from retinue.store.tables import messages, metadata, runs, threads, versions
 from retinue.store.tenant_view import Page, TenantView
 
 pytestmark = pytest.mark.anyio
-NUMBERS = [one.number for one in load_migrations("sqlite")]
+NUMBERS = [BASELINE, *(one.number for one in load_migrations("sqlite"))]
 NEWEST = NUMBERS[-1]
 ROW = new_run(epoch=1)
 
@@ -283,24 +283,24 @@ async def test_a_lost_connection_is_waited_for_if_nothing_was_committed_on_it(a_
         tries.append(1)
         if len(tries) == 1:
             connection.execute(end)
-        return TenantView("t").add(connection, messages, MESSAGE)
+        return TenantView("t").add(connection, threads, THREAD)
 
-    assert (await database.write(lost_once)).id == "msg_1"
+    assert (await database.write(lost_once)).id == "thread_1"
     assert len(tries) == 2
     await database.close_async()
 
 
-MESSAGE = {"id": "msg_1", "created_at": 1, "thread_id": "thread_1", "body": {"text": "ä\n🙂"}}
+THREAD = {"id": "thread_1", "created_at": 1, "body": {"text": "ä\n🙂"}}
 
 
 async def test_a_file_that_is_locked_for_a_while_is_waited_for(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     database, other = Database(url), engine_of(url)
     with other.begin():
-        writing = database.submit(lambda connection: TenantView("t").add(connection, messages, MESSAGE))
+        writing = database.submit(lambda connection: TenantView("t").add(connection, threads, THREAD))
         await asyncio.sleep(0)
         assert not writing.done()
-    assert (await writing).body == MESSAGE["body"]
+    assert (await writing).body == THREAD["body"]
     other.dispose()
     await database.close_async()
 

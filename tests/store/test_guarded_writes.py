@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete, select
 
-from fakes.kept_runs import new_run
+from fakes.kept_runs import add_run, new_run
 from fakes.locks import waits_for_lock
 from fakes.until import until
 from retinue.core.events import Finished, Started
@@ -21,7 +21,7 @@ from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length
-from retinue.store.run_queries import delete_runs, find_run, insert_run, set_deleted, set_metadata, update_run
+from retinue.store.run_queries import delete_runs, find_run, set_deleted, set_metadata, update_run
 from retinue.store.run_row import RunRow
 from retinue.store.tables import messages, submissions
 
@@ -94,7 +94,7 @@ def made(engine: Engine, values: dict[str, Any]) -> RunRow:
     with engine.begin() as connection:
         delete_runs(connection, ["run_1"])
         connection.execute(delete(messages))
-        insert_run(connection, new_run(**values))
+        add_run(connection, new_run(**values))
         return current(connection)
 
 

@@ -49,7 +49,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with database.engine.begin() as connection:
         connection.execute(insert(runs), [row(number) for number in range(RUNS)])
         marks = [
-            {"run_id": f"run_{number}", "tenant": tenant_of(number), "name": "team", "value": f"team {number % 500}"}
+            {"run_id": f"run_{number}", "tenant": tenant_of(number), "number": number + 1, "name": "team"}
+            | {"value": f"team {number % 500}"}
             for number in range(RUNS)
         ]
         connection.execute(insert(run_metadata), marks)

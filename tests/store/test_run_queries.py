@@ -13,11 +13,11 @@ from retinue.store.database import Database
 from retinue.store.run_queries import (
     RunFilter,
     count_by_status,
-    delete_old_runs,
     delete_runs,
     find_run,
     insert_run,
     insert_submission,
+    old_runs,
     page_runs,
     set_metadata,
     update_run,
@@ -103,10 +103,12 @@ def test_a_page_has_the_submissions_of_its_runs(engine: Engine) -> None:
 
 def test_what_is_old_is_deleted_with_all_that_belongs_to_it(engine: Engine) -> None:
     with engine.begin() as connection:
-        assert delete_old_runs(connection, None, 35, 100) == 1  # not stored, of the other tenant
-        assert delete_old_runs(connection, 35, 0, 1) == 1
-        while delete_old_runs(connection, 35, 0, 100):
-            pass
+        old = old_runs(connection, 100, None, 35)
+        assert len(old) == 1  # not stored, of the other tenant
+        delete_runs(connection, old)
+        assert len(old_runs(connection, 1, 35, 0)) == 1
+        delete_runs(connection, old_runs(connection, 100, 35, 0))
+        assert old_runs(connection, 100, 35, 0) == []
         assert count_by_status(connection, MINE) == {"queued": 1, "completed": 1}
     assert found(engine, RunFilter(metadata={"n": "1"})) == ["run_3"]
 

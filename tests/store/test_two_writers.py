@@ -18,8 +18,8 @@ from fakes.postgres import Postgres
 from fakes.until import until
 from retinue.errors import StoreConflict, StoreUnavailable, UsageError
 from retinue.server.files.stores import store_of
+from retinue.store.api_keys import server_secret
 from retinue.store.database import Database
-from retinue.store.server_secrets import server_secret
 from retinue.store.tables import secrets, threads, vector_stores
 from retinue.store.tenant_view import TenantView
 

@@ -21,7 +21,7 @@ from retinue.core.events import (
     Stopped,
 )
 from retinue.core.values import AgentAction, Decision, Message, Observation, ProviderState, Reply, StopReason, Usage
-from retinue.server.runs.list import event_object
+from retinue.server.runs.views import event_object
 from retinue.store.event_log import Entry
 
 FOLD = "folds/run_log.js"

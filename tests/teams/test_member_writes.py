@@ -26,8 +26,8 @@ from retinue.runs.leases import acquire_epoch
 from retinue.runs.status import final_values
 from retinue.runs.submissions import submit_decisions
 from retinue.runs.teams import Caller, begin_members, member_run_id, new_member, settle_caller
-from retinue.store.db_errors import translate_errors
 from retinue.store.due import Reason
+from retinue.store.engines import translate_errors
 from retinue.store.event_log import Change, Entry, Fenced, append_entries
 from retinue.store.run_queries import delete_runs, find_run, insert_run, update_run
 from retinue.store.run_row import BY_MEMBERS, RunRow, RunValues

@@ -273,7 +273,7 @@ def _ends(found: Sequence[Followed]) -> bool:
 
 async def _keyed(handler: Handler, key: str, context: Context) -> Any:
     if key:
-        repeat = Repeat(key, "/runs", b"", "")
+        repeat = Repeat(key, "/runs", b"", {})
         repeat.add(key.encode())
         context = replace(context, repeat=repeat)
     return await handler(context)

@@ -14,11 +14,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from retinue.errors import StoreUnavailable
 from retinue.runs.due import read_due
-from retinue.store.database import Database
+from retinue.store.database import Database, Piece, Work, commit_pieces
 from retinue.store.database_lock import Lock
-from retinue.store.db_errors import translate_errors
+from retinue.store.engines import translate_errors
 from retinue.store.processes import enter, forget_ended, is_leader, leave
-from retinue.store.transactions import Piece, Work, commit_pieces
 
 from .store import Store
 from .world import Machine
@@ -92,7 +91,7 @@ class SimulatedDatabase(Database):
 
     async def close_async(self) -> None: ...
 
-    def _begin_write(self, work: Work[T], until: float | None, **how: bool) -> asyncio.Future[T]:
+    def _begin_write(self, work: Work[T], until: float | None, **how: Any) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._given.append(Piece(work, future, self.deadline() if until is None else until, **how))
         self._plan(self._machine.world.delay())

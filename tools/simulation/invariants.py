@@ -10,8 +10,7 @@ from typing import Any
 from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Said, Stopped
 from retinue.core.serialization import load
 from retinue.runs import Followed
-from retinue.store.event_log import Entry
-from retinue.store.reply_pieces import load_pieces
+from retinue.store.event_log import Entry, load_pieces
 from retinue.store.run_row import ACTIVE
 
 from .clients import Clients, Order
@@ -105,7 +104,7 @@ def _logs(world: World, store: Store) -> dict[str, list[tuple[Entry, int]]]:
     ):
         event = load(kind, payload)
         if pieces and isinstance(event, Replied):
-            logs[run_id] += [(Entry(*one), epoch) for one in load_pieces(pieces, seq, event)]
+            logs[run_id] += [(one, epoch) for one in load_pieces(pieces, seq, event)]
         logs[run_id].append((Entry(seq, at, event), epoch))
     return logs
 

@@ -36,7 +36,6 @@ _TABLES = (
     "processes",
     "requests",
     "usage_sums",
-    "usage_gaps",
     "audit_entries",
 )  # what schedules write to
 _PRAGMAS = (
@@ -44,7 +43,7 @@ _PRAGMAS = (
     "secure_delete = OFF",
     "synchronous = OFF",
     "journal_mode = MEMORY",
-    "foreign_keys = OFF",
+    "foreign_keys = ON",
     "temp_store = MEMORY",
 )
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from retinue.store.migrations import newest
 
 ROOT = Path(__file__).parents[2]
-KEPT = sorted((ROOT / "tests" / "recorded").glob("v*/src.tar.xz"))[-1]
+KEPT = sorted((ROOT / "tests" / "recorded").glob("v*/src.tar.xz"))  # from the first release on
 ADDED = "CREATE TABLE of_the_next_version (id VARCHAR(64) NOT NULL);\n\nALTER TABLE runs ADD COLUMN next VARCHAR(64);\n"
 CHANGED = "ALTER TABLE keys RENAME COLUMN prefix TO beginning;\n"
 
 
 def version_before(folder: Path) -> Path:
     """Put the code of the version before into `folder`; the path for `PYTHONPATH`."""
-    with tarfile.open(KEPT) as kept:
+    with tarfile.open(KEPT[-1]) as kept:
         kept.extractall(folder, filter="data")
     return folder / "src"
 

@@ -14,7 +14,7 @@ from .option_types import COUNTED
 if TYPE_CHECKING:
     from ..server.context import Options
     from ..server.log_output import LogOptions
-    from ..server.metrics.metrics_port import MetricsPort
+    from ..server.metrics.process_watch import MetricsPort
 
 _LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -41,6 +41,12 @@ _OPTIONS = (
         type=click.IntRange(0),
         default=0,
         help="Seconds to keep threads and conversations without news.  [default: all]",
+    ),
+    click.option(
+        "--audit-retention",
+        type=click.IntRange(0),
+        default=0,
+        help="Seconds to keep entries of the audit log.  [default: all]",
     ),
     click.option(
         "--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish."
@@ -132,6 +138,7 @@ def options_of(given: Mapping[str, Any], *, strict: bool = False) -> Options:
         tool_hosts=given["tool_hosts"],
         chat_retention=given["chat_retention"],
         thread_retention=given["thread_retention"],
+        audit_retention=given["audit_retention"],
     )
 
 
@@ -144,7 +151,7 @@ def logging_of(given: Mapping[str, Any], access: Any = None) -> LogOptions:
 
 def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
     """Return where metrics are served, if they are."""
-    from ..server.metrics.metrics_port import MetricsPort
+    from ..server.metrics.process_watch import MetricsPort
 
     port = given["metrics_port"]
     return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served, given.get("hosts") or ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ..evals.datasets import FORMATS, open_dataset
 from ..evals.kept_results import ANSWERS
 from ..evals.report import format_share
 from ..evals.study import SEARCHES, EvalProgress, Findings, Study, conduct, select_questions, write_reports
-from .progress_line import Progress
+from .output import Progress
 
 
 @click.command("eval")
@@ -52,10 +51,9 @@ def command(
     where it was stopped. Writes OUT/report.md, .html and .json. The exit status is 0 if all questions were answered.
     """
     use_prices(beside=files[0])
-    asked = select_questions(open_dataset(dataset), tags, first)
     study = Study(
         load_configurations(files, agents),
-        asked,
+        select_questions(open_dataset(dataset), tags, first),
         out,
         at_once,
         search or "",
@@ -63,8 +61,13 @@ def command(
     )
     try:
         with Progress() as progress:
-            findings = run_to_completion(conduct(study, _shown_on(progress)))
-        return _reported(study, findings, as_json=as_json)
+
+            def show(told: EvalProgress) -> None:
+                name = clean(told.configuration).replace(" ", "_")
+                progress.show(f"{name} {told.right} of {told.done} right", told.done, told.of, "questions")
+
+            findings = run_to_completion(conduct(study, show))
+        return _report(study, findings, as_json=as_json)
     except OSError as error:
         raise UsageError(f"{error.filename or out}: {error.strerror or error}") from error
     except (KeyboardInterrupt, RetinueError):
@@ -73,15 +76,7 @@ def command(
         raise
 
 
-def _shown_on(progress: Progress) -> Callable[[EvalProgress], None]:
-    def show(told: EvalProgress) -> None:
-        name = clean(told.configuration).replace(" ", "_")
-        progress.show(f"{name} {told.right} of {told.done} right", told.done, told.of, "questions")
-
-    return show
-
-
-def _reported(study: Study, findings: Findings, *, as_json: bool) -> int:
+def _report(study: Study, findings: Findings, *, as_json: bool) -> int:
     plain, page = write_reports(study, findings)
     if as_json:
         found = asdict(findings.figures) | {"reports": [str(plain), str(page)]}

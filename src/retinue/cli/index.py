@@ -1,4 +1,4 @@
-"""`retinue index`: makes a folder searchable for agents."""
+"""`retinue index` and `retinue search`: make a folder's files searchable, and search them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from ..display.terminal import clean
-from ..documents import DocumentStore, index_folder
+from ..documents import DocumentStore
 from ..documents.embedding import MiniLM
 from ..documents.folder_index import STORE
-from ..errors import UsageError
-from .progress_line import Progress
+from ..errors import DataError, UsageError
+from .output import Progress
 
 
 @click.command("index")
@@ -27,6 +27,8 @@ def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
 
     Running it again reads only what has changed. Hidden files and links are skipped.
     """
+    from ..documents import index_folder
+
     place = store or folder / STORE
     if store is None:
         try:
@@ -50,3 +52,25 @@ def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     for problem in done.problems:
         click.echo(f"not indexed: {clean(problem)}", err=True)
     return 0
+
+
+@click.command("search")
+@click.argument("store", type=click.Path(path_type=Path, exists=True))
+@click.argument("query")
+@click.option("--top-k", default=5, show_default=True, type=click.IntRange(1), help="Maximum number of results.")
+@click.option("--vectors", is_flag=True, help="Also by meaning, if it was indexed with --vectors.")
+def search(store: Path, query: str, top_k: int, *, vectors: bool) -> int:
+    """Show the passages of STORE (or of an indexed folder) that best match QUERY. The exit status is 1 if none does."""
+    from ..documents.retrieval import retrieve
+    from ..tools.passages import shorten_to_excerpt
+
+    place = store / STORE if store.is_dir() else store
+    if not place.is_file():
+        raise DataError(f"{store} is not indexed; see `retinue index`")
+    embedder = MiniLM() if vectors else None
+    with DocumentStore(place) as kept:
+        found = retrieve(kept, query, mode="hybrid" if vectors else "keyword", top_k=top_k, embedder=embedder)
+    for document in found:
+        click.echo(f"{click.style(clean(document.id), bold=True)}  {document.score or 0:.2f}")
+        click.echo(f"  {clean(shorten_to_excerpt(document.content, query, 300))}")
+    return 0 if found else 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 import click
 
@@ -17,8 +17,7 @@ from ..errors import UsageError
 _SUFFIXES = (".yml", ".yaml", ".py", ".md", ".csv")
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(NamedTuple):
     """What `init` can create: the files of these folders of `starter`. `try_it` is what to type in the new folder."""
 
     description: str
@@ -72,34 +71,16 @@ def command(folder: Path, template: str, *, list_: bool) -> int:
     The default template runs at once and without a model. The others answer with the embedded model.
     """
     if list_:
-        click.echo(_listed())
+        width = max(map(len, TEMPLATES))
+        for name, one in TEMPLATES.items():
+            click.echo(f"{name:{width}}  {one.description}")
         return 0
     if template not in TEMPLATES:
         raise UsageError(f"no template {template!r}; {suggest_name(template, list(TEMPLATES))}")
     chosen = TEMPLATES[template]
-    _write({folder / path: text for path, text in contents(chosen).items()}, folder)
-    enter = "" if folder == Path() else f"cd {quote(str(folder))} && "
-    click.echo(f"\nNow: {enter}{chosen.try_it}")
-    if template == DEFAULT:
-        click.echo("Other templates: retinue init --list")
-    return 0
-
-
-def contents(template: Template) -> dict[Path, str]:
-    """Return the texts of a template's files, by their paths in the new folder."""
-    source = files(__package__) / "starter"
-    return {path: text for part in template.parts for path, text in _texts(source / part, Path())}
-
-
-def _listed() -> str:
-    width = max(map(len, TEMPLATES))
-    return "\n".join(f"{name:{width}}  {template.description}" for name, template in TEMPLATES.items())
-
-
-def _write(texts: dict[Path, str], folder: Path) -> None:
-    there = [path for path in texts if path.exists()]
-    if there:
-        raise UsageError(f"{there[0]} already exists; nothing was written")
+    texts = {folder / path: text for path, text in read_template(chosen).items()}
+    if there := next((path for path in texts if path.exists()), None):
+        raise UsageError(f"{there} already exists; nothing was written")
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,11 +88,22 @@ def _write(texts: dict[Path, str], folder: Path) -> None:
             click.echo(path)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    enter = "" if folder == Path() else f"cd {quote(str(folder))} && "
+    click.echo(f"\nNow: {enter}{chosen.try_it}")
+    if template == DEFAULT:
+        click.echo("Other templates: retinue init --list")
+    return 0
 
 
-def _texts(source: Traversable, folder: Path) -> Iterator[tuple[Path, str]]:
+def read_template(template: Template) -> dict[Path, str]:
+    """Return the texts of a template's files, by their paths in the new folder."""
+    source = files(__package__) / "starter"
+    return {path: text for part in template.parts for path, text in _read_texts(source / part, Path())}
+
+
+def _read_texts(source: Traversable, folder: Path) -> Iterator[tuple[Path, str]]:
     for item in sorted(source.iterdir(), key=lambda item: item.name):
         if item.is_dir() and item.name != "__pycache__":
-            yield from _texts(item, folder / item.name)
+            yield from _read_texts(item, folder / item.name)
         elif item.name.endswith(_SUFFIXES):
             yield folder / item.name, item.read_text(encoding="utf-8")

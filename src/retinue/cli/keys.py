@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,33 +11,30 @@ import click
 
 from ..display.terminal import clean
 from ..errors import UsageError
-from .option_types import PER_MINUTE, SPAN
-from .server_database import DB_OPTION, server_database
+from .option_types import SPAN, Parsed, parse_rate
+from .output import format_date, print_json, table_lines
+from .server_database import DB_OPTION, check_tenant, record_act, server_database
 
 if TYPE_CHECKING:
     from ..store.api_keys import Key
 
 _SCOPES = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _A_MINUTE = ("requests", "tokens")
 _LIMITS = (*_A_MINUTE, "runs", "queue", "streams")
 
 
-class _Limit(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
-        name, _, amount = str(value).partition("=")
-        if name not in _LIMITS:
-            self.fail(f"{value!r} is not a limit; there are {', '.join(f'{one}=N' for one in _LIMITS)}", param, ctx)
-        if amount == "none":
-            return name, None
-        if name in _A_MINUTE:
-            return name, PER_MINUTE.convert(amount, param, ctx)
-        least = 0 if name == "queue" else 1
-        if not amount.isdecimal() or not least <= int(amount[:10]) < 10**9:
-            self.fail(f"{amount[:20]!r} is not a number of {name}: want {least} or more, or none", param, ctx)
-        return name, int(amount)
+def _parse_limit(text: str) -> tuple[str, int | None]:
+    name, _, amount = text.partition("=")
+    if name not in _LIMITS:
+        raise ValueError(f"{text!r} is not a limit; there are {', '.join(f'{one}=N' for one in _LIMITS)}")
+    if amount == "none":
+        return name, None
+    if name in _A_MINUTE:
+        return name, parse_rate(amount)
+    least = 0 if name == "queue" else 1
+    if not amount.isdecimal() or not least <= int(amount[:10]) < 10**9:
+        raise ValueError(f"{amount[:20]!r} is not a number of {name}: want {least} or more, or none")
+    return name, int(amount)
 
 
 @click.group("keys")
@@ -53,10 +49,16 @@ def command() -> None:
 @click.option("--name", default="", help="Its purpose, shown in lists.")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help="May be repeated.  [default: all]")
 @click.option("--expires", type=SPAN, help="Lifetime: 90m, 12h, 30d, 8w.  [default: until revoked]")
-@click.option("--limit", "limits", multiple=True, type=_Limit(), help="Overrides the server's limit; N may be none.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    type=Parsed("NAME=N", _parse_limit),
+    help="Overrides the server's limit; N may be none.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all its data as JSON.")
 @DB_OPTION
-def make_(db: str, as_json: bool, **wanted: Any) -> int:
+def make(db: str, as_json: bool, tenant: str, name: str, **wanted: Any) -> int:
     """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
     Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); memories
@@ -64,26 +66,22 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     (see the audit log), which no other scope contains. Limits: requests=N/min, tokens=N/min, runs=N, queue=N,
     streams=N.
     """
-    tenant, name = wanted["tenant"], wanted["name"]
-    if not _TENANT.fullmatch(tenant):
-        raise UsageError(f"{tenant[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'")
+    check_tenant(tenant)
     if len(name) > 256 or not name.isprintable():
         raise UsageError("a key's name must be one line of at most 256 characters")
+    scopes = set(wanted["scopes"])
+    if "all" in scopes:
+        scopes &= {"all", "prompts", "audit"}  # `all` contains every other scope
     with server_database(db, new=True) as connection:
         from ..store.api_keys import create_key, find_key, hash_key
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
 
-        given = set(wanted["scopes"])
-        if "all" in given:
-            given &= {"all", "prompts", "audit"}  # `all` contains every other scope
-        scopes = None if given <= {"all"} else sorted(given)
-        key = create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
+        given = None if scopes <= {"all"} else sorted(scopes)
+        key = create_key(connection, tenant, name, given, dict(wanted["limits"]), wanted["expires"])
         made = find_key(connection, hash_key(key))
         assert made is not None  # it was just written
-        record(connection, system_user(), tenant, "key.made", made.id)
+        record_act(connection, tenant, "key.made", made.id)
     if as_json:
-        click.echo(json.dumps({"key": key, **_shown(made)}))
+        click.echo(json.dumps({"key": key, **_key_values(made)}))
     else:
         click.echo(key)
         click.echo(f"{made.id} of {tenant}; the key cannot be shown again", err=True)
@@ -100,12 +98,16 @@ def list_(db: str, as_json: bool) -> int:
 
         found = all_keys(connection)
     if as_json:
-        click.echo(json.dumps([_shown(key) for key in found], indent=2))
+        print_json([_key_values(key) for key in found])
         return 0
-    rows = [("ID", "KEY", "TENANT", "NAME", "SCOPES", "LIMITS", "MADE", "STATE"), *map(_row, found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    names = ("ID", "KEY", "TENANT", "NAME", "SCOPES", "LIMITS", "MADE", "STATE")
+    rows = []
+    for key in found:
+        limits = " ".join(f"{name}={_format_limit(name, most)}" for name, most in key.limits.items())
+        who = (key.id, f"{key.prefix}…", key.tenant, clean(key.name), ",".join(key.scopes or ("all",)))
+        rows.append((*who, limits, format_date(key.created_at), _state(key)))
+    for line in table_lines(names, rows):
+        click.echo(line)
     return 0
 
 
@@ -116,47 +118,27 @@ def revoke(id_: str, db: str) -> int:
     """Revoke the key ID, and close its open streams."""
     with server_database(db) as connection:
         from ..store.api_keys import revoke_key
-        from ..store.audit_author import system_user
-        from ..store.audit_log import record
 
         key = revoke_key(connection, id_)
         if key is None:
             raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
-        record(connection, system_user(), key.tenant, "key.revoked", key.id)
+        record_act(connection, key.tenant, "key.revoked", key.id)
     click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
 
 
-def _shown(key: Key) -> Mapping[str, Any]:
+def _key_values(key: Key) -> Mapping[str, Any]:
     known = {name: getattr(key, name) for name in type(key).__slots__}
     return {**known, "scopes": list(key.scopes or ("all",)), "state": _state(key)}
 
 
-def _row(key: Key) -> tuple[str, ...]:
-    limits = " ".join(f"{name}={_amount(name, most)}" for name, most in key.limits.items())
-    return (
-        key.id,
-        f"{key.prefix}…",
-        key.tenant,
-        clean(key.name),
-        ",".join(key.scopes or ("all",)),
-        limits,
-        _date(key.created_at),
-        _state(key),
-    )
-
-
-def _amount(name: str, most: int | None) -> str:
+def _format_limit(name: str, most: int | None) -> str:
     return "none" if most is None else f"{most}/min" if name in _A_MINUTE else str(most)
 
 
 def _state(key: Key) -> str:
     if key.revoked_at is not None:
-        return f"revoked {_date(key.revoked_at)}"
+        return f"revoked {format_date(key.revoked_at)}"
     if key.expires_at is None:
         return "good"
-    return f"{'good until' if key.good(time.time()) else 'expired'} {_date(key.expires_at)}"
-
-
-def _date(seconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    return f"{'good until' if key.good(time.time()) else 'expired'} {format_date(key.expires_at)}"

@@ -7,7 +7,9 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -17,8 +19,7 @@ from .. import __version__
 from .._internal.message_text import find_nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
-from .error_line import show_error
-from .help_layout import HelpContext
+from .output import show_error
 
 _GROUPS = {
     "Ask": {
@@ -58,19 +59,36 @@ _GROUPS = {
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
-_MODULES = {  # of commands that are not called like theirs
-    "runs": "stored_runs",
-    "database": "database_upkeep",
-    "quotas": "tenant_quotas",
-    "audit": "audit_trail",
+_MODULES = {  # of commands that are not their module's `command`
+    **{"run": "ask", "search": "index"},
+    **dict.fromkeys(("check", "tools", "lock", "pin", "draw", "schema"), "agent_files"),
 }
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
+_USUAL = 50  # columns, below which click's own layout does not go
+_LEAST = 24
+
+
+class _Layout(click.HelpFormatter):
+    """Click's layout of `--help`, in which nothing is wider than a narrow terminal, too."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        columns = shutil.get_terminal_size().columns - 2
+        narrow = max(columns, _LEAST) if columns < _USUAL else None
+        super().__init__(indent_increment, width or narrow, max_width)
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write names and what they mean side by side; a name that is too long has a line of its own."""
+        super().write_dl(list(rows), col_max if self.width >= _USUAL else self.width // 4, col_spacing)
+
+
+class _Context(click.Context):
+    formatter_class = _Layout
 
 
 class _Lazy(click.Group):
     """Loads subcommands from the modules beside this one; `--help` imports none of them."""
 
-    context_class = HelpContext
+    context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -83,8 +101,9 @@ class _Lazy(click.Group):
             _show_warnings()
         if cmd_name in _RECORDED:
             enable_from_environment(lambda problem: click.echo(f"retinue: {problem}", err=True))
-        command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
-        command.context_class = HelpContext
+        module = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__)
+        command: click.Command = getattr(module, cmd_name if cmd_name in _MODULES else "command")
+        command.context_class = _Context
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

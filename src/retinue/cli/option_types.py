@@ -1,8 +1,9 @@
-"""Option types shared by several commands: rates, durations and numbers by name."""
+"""Types of options that several commands have: rates, durations and numbers by name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,38 +11,42 @@ import click
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-class _PerMinute(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
-    name = "N/min"
+class Parsed(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
+    """What `parse` makes of a text; its `ValueError` is told to the user."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        said = re.fullmatch(r"(\d{1,12})(/min)?", str(value))
-        if not said or not int(said[1]):
-            self.fail(f"{value!r} is not a number per minute, such as 100/min", param, ctx)
-        return int(said[1])
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
 
-
-class _Span(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
-    name = "SPAN"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        said = re.fullmatch(r"(\d{1,9})([smhdw])", str(value))
-        if not said or not int(said[1]):
-            self.fail(f"{value!r} is not a duration, such as 90m, 12h, 30d or 8w", param, ctx)
-        return int(said[1]) * _SECONDS[said[2]]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of an option."""
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class _Counted(click.ParamType):  # type: ignore[type-arg] # newer versions of click have some
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        name, _, number = str(value).rpartition("=")
-        if not name or not number.isascii() or not number.isdigit() or not 0 < int(number) < 10**9:
-            self.fail(f"{value!r} is not a name and a number, such as researcher=5", param, ctx)
-        return name, int(number)
+def parse_rate(text: str) -> int:
+    """Read a number per minute. Raises `ValueError`."""
+    said = re.fullmatch(r"(\d{1,12})(/min)?", text)
+    if not said or not int(said[1]):
+        raise ValueError(f"{text!r} is not a number per minute, such as 100/min")
+    return int(said[1])
 
 
-PER_MINUTE = _PerMinute()
-COUNTED = _Counted()  # a name and a number
-SPAN = _Span()  # in seconds
+def _parse_span(text: str) -> int:
+    said = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if not said or not int(said[1]):
+        raise ValueError(f"{text!r} is not a duration, such as 90m, 12h, 30d or 8w")
+    return int(said[1]) * _SECONDS[said[2]]
+
+
+def _parse_count(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.isascii() or not number.isdigit() or not 0 < int(number) < 10**9:
+        raise ValueError(f"{text!r} is not a name and a number, such as researcher=5")
+    return name, int(number)
+
+
+PER_MINUTE = Parsed("N/min", parse_rate)
+COUNTED = Parsed("NAME=N", _parse_count)  # a name and a number
+SPAN = Parsed("SPAN", _parse_span)  # in seconds

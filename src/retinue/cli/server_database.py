@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +15,15 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from ..store.audit_log import Action, Author
     from ..store.run_row import RunRow
 
 DB_OPTION = click.option(
     "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
 )
-
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 MISSING = "a server's database needs the extra 'server': pip install 'retinue[server]'"
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def database_url(db: str) -> str:
@@ -33,25 +36,15 @@ def database_url(db: str) -> str:
 
 
 @contextmanager
-def read_database(db: str) -> Iterator[Connection]:
-    """Open the database `db` to read. Raises `UsageError` without the extra."""
+def server_database(db: str, *, new: bool = False, read: bool = False) -> Iterator[Connection]:
+    """Open a transaction in the database `db`, which may be made if `new` is set; or only `read` it. Raises
+    `UsageError` without the extra."""
     try:
-        from ..store.admin_transaction import read_only
+        from ..store.admin_transaction import admin_transaction, read_only
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
-    with read_only(database_url(db)) as connection:
-        yield connection
-
-
-@contextmanager
-def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
-    """Open a transaction in the database `db`, which may be made if `new` is set. Raises `UsageError` without the
-    extra."""
-    try:
-        from ..store.admin_transaction import admin_transaction
-    except ModuleNotFoundError as error:
-        raise UsageError(MISSING) from error
-    with admin_transaction(database_url(db), new=new) as connection:
+    url = database_url(db)
+    with read_only(url) if read else admin_transaction(url, new=new) as connection:
         yield connection
 
 
@@ -63,3 +56,26 @@ def found_run(connection: Connection, run_id: str, *, lock: bool = False) -> Run
     if run is None:
         raise UsageError(f"there is no run {run_id[:80]!r}; retinue runs list shows those that there are")
     return run
+
+
+def system_user() -> Author:
+    """Return the user of this system, as the audit log names them."""
+    from ..store import audit_log
+
+    return audit_log.system_user()
+
+
+def record_act(
+    connection: Connection, tenant: str, action: Action, target: str, detail: Mapping[str, str | int] = {}
+) -> None:
+    """Enter into the audit log what the user of this system did to something of `tenant`."""
+    from ..store.audit_log import record
+
+    record(connection, system_user(), tenant, action, target, detail)
+
+
+def check_tenant(name: str) -> str:
+    """Return a tenant's name. Raises `UsageError` if it is none."""
+    if not _TENANT.fullmatch(name):
+        raise UsageError(f"{name[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'")
+    return name

@@ -1,4 +1,4 @@
-"""A cluster on this machine: PostgreSQL, Temporal, a server, and workers."""
+"""A cluster on this machine: PostgreSQL, a server, workers, and Temporal where it is asked for."""
 
 from __future__ import annotations
 
@@ -9,166 +9,116 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ..errors import UsageError
-from .programs import Guarded, Program, Report, postgres_program, temporal_program
+from .programs import Program, postgres_program, temporal_program
 
 _READY = 60.0  # seconds for a program to get ready
-_AGAIN = 1.0  # seconds until a program that ended is started again
 _UNPRIVILEGED = "nobody"  # as whom PostgreSQL runs where we are root
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to start: a file of agents, `workers` and the server's `port`. `data` is kept. `options` are further ones of
-    the server and of each worker."""
+class Plan(NamedTuple):
+    """What to start: a file of agents, `workers`, the server's `port`, and Temporal if it is wanted. `data` is kept.
+    `options` are further ones of the server and of each worker."""
 
     file: Path
     data: Path
     port: int = 8000
     workers: int = 2
+    temporal: bool = False
     options: Sequence[str] = ()
 
 
-def commands(plan: Plan, database: str, temporal: str) -> tuple[list[str], list[str]]:
+def commands(plan: Plan, database: str, temporal: str = "") -> tuple[list[str], list[str]]:
     """Return what follows `retinue` on the command lines of the server and of each worker."""
-    shared = ["--db", database, "--temporal", temporal, "--log-format", "text", *plan.options]
-    server = ["serve", str(plan.file), "--port", str(plan.port), "--dispatch", "temporal", *shared]
+    shared = ["--db", database, "--log-format", "text", *(["--temporal", temporal] if temporal else []), *plan.options]
+    dispatch = ["--dispatch", "temporal"] if temporal else []
+    server = ["serve", str(plan.file), "--port", str(plan.port), *dispatch, *shared]
     return server, ["worker", str(plan.file), *shared]
 
 
 class LocalCluster:
-    """Starts what `plan` says; `states` tells what became of each program. Call `close` in any case."""
+    """Starts what `plan` says, until `stopped` is set. Call `close` in any case."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.states: dict[str, str] = {}
+    def __init__(self, plan: Plan, stopped: threading.Event) -> None:
+        self.programs: list[Program] = []
         self.key = ""
         self.address = ""
-        self._plan = plan
+        self._plan, self._stopped = plan, stopped
+        self._data = plan.data.resolve()
         self._socket = Path(tempfile.mkdtemp(prefix="retinue"))  # of few characters: there is a limit of 107
         self.database = f"postgresql://postgres@/postgres?host={quote(str(self._socket), safe='')}"
-        self._programs: dict[str, Program] = {}
-        self._ended: dict[str, float] = {}
-        self._guarded = Guarded()
 
-    def start(self, wanted: Callable[[], bool]) -> None:
-        """Start all of it, one after the other, while it is `wanted`. Raises `UsageError` if a program does not get
-        ready."""
-        self._plan.data.mkdir(parents=True, exist_ok=True)
-        self.key = os.environ.get("RETINUE_API_KEYS", "").partition(",")[0] or _key_in(self._plan.data / "key")
-        postgres, temporal = postgres_program("postgres"), temporal_program()
-        self._start(self._postgres(postgres), lambda: (self._socket / ".s.PGSQL.5432").exists(), wanted)
-        port = _free_port()
-        self._start(self._temporal(temporal, port), lambda: _listens(port), wanted)
-        server, worker = commands(self._plan, self.database, f"127.0.0.1:{port}")
-        self._start(self._ours("server", server), self._says("server", "Retinue is ready on "), wanted)
-        self.address = self._said("server").rpartition("Retinue is ready on ")[2].split("\n")[0]
+    def start(self) -> None:
+        """Start all of it, one after the other. Raises `UsageError` if a program does not get ready."""
+        self._data.mkdir(parents=True, exist_ok=True)
+        self.key = os.environ.get("RETINUE_API_KEYS", "").partition(",")[0] or _read_key(self._data / "key")
+        self._start(self._postgres(), (self._socket / ".s.PGSQL.5432").exists)
+        temporal = ""
+        if self._plan.temporal:
+            port = _find_free_port()
+            words = [temporal_program(), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+            words += ["--db-filename", str(self._data / "temporal.db"), "--log-level", "error"]
+            self._start(self._program("temporal", words), lambda: _listens(port))
+            temporal = f"127.0.0.1:{port}"
+        served, worked = commands(self._plan, self.database, temporal)
+        server = self._program("server", [*_RETINUE, *served], RETINUE_API_KEYS=self.key)
+        self._start(server, lambda: "Retinue is ready on " in server.read_log())
+        self.address = server.read_log().rpartition("Retinue is ready on ")[2].split("\n")[0]
         for number in range(1, self._plan.workers + 1):
-            name = f"worker {number}"
-            self._start(self._ours(name, worker), self._says(name, "Retinue is at work"), wanted)
-
-    def look(self) -> None:
-        """Note which programs have ended, and start those again."""
-        while (report := self._report()) is not None:
-            self._note(report)
-        for name, at in list(self._ended.items()):
-            if time.monotonic() - at > _AGAIN:
-                del self._ended[name]
-                self._guarded.start(self._programs[name])
+            worker = self._program(f"worker {number}", [*_RETINUE, *worked])
+            self._start(worker, lambda worker=worker: "Retinue is at work" in worker.read_log())  # type: ignore[misc]
 
     def close(self) -> None:
-        """Stop all of it."""
-        self._guarded.close()
+        """Stop all of it, the last one first."""
+        for program in reversed(self.programs):
+            program.stop()
         shutil.rmtree(self._socket, ignore_errors=True)
 
-    def _start(self, program: Program, ready: Callable[[], bool], wanted: Callable[[], bool]) -> None:
-        if not wanted():
+    def _start(self, program: Program, ready: Callable[[], bool]) -> None:
+        if self._stopped.is_set():
             return
-        Path(program.log).unlink(missing_ok=True)
-        self._programs[program.name] = program
-        self.states[program.name] = "starts"
-        self._guarded.start(program)
+        program.log.unlink(missing_ok=True)
+        self.programs.append(program)
+        program.start()
         until = time.monotonic() + _READY
-        while wanted() and not ready():
-            if (report := self._report()) is not None:
-                self._note(report)
-            if self._ended or time.monotonic() > until:
-                raise UsageError(f"{program.name} does not get ready: {self._last(program.name)}")
-            time.sleep(0.05)
+        while not ready() and not self._stopped.wait(0.05):
+            if not program.look() or time.monotonic() > until:
+                lines = program.read_log().strip().splitlines()
+                said = lines[-1][:300] if lines else "it says nothing"
+                raise UsageError(f"{program.name} does not get ready: {said} (see {program.log})")
 
-    def _report(self) -> Report | None:
-        try:
-            return self._guarded.reports.get_nowait()
-        except Empty:
-            return None
+    def _program(self, name: str, words: Sequence[str], user: str | None = None, **env: str) -> Program:
+        return Program(name, words, self._data / f"{name.replace(' ', '-')}.log", env=env, user=user)
 
-    def _note(self, report: Report) -> None:
-        if report.status is None:
-            self.states[report.name] = f"runs as process {report.pid}"
-        else:
-            self.states[report.name] = f"ended ({report.status}), and is started again"
-            self._ended[report.name] = time.monotonic()
-
-    def _postgres(self, program: str) -> Program:
-        data, user = self._plan.data / "postgres", None
+    def _postgres(self) -> Program:
+        program, data, user = postgres_program("postgres"), self._data / "postgres", None
         if hasattr(os, "geteuid") and os.geteuid() == 0:  # as whom PostgreSQL does not run
             user = _UNPRIVILEGED
-            data = self._plan.data.resolve() / "postgres"
             for path in (data, Path(program)):
                 _check_open(path)
             data.mkdir(exist_ok=True)
             shutil.chown(data, user)
             shutil.chown(self._socket, user)
         if not (data / "PG_VERSION").exists():
-            words = [
-                postgres_program("initdb"),
-                "-D",
-                str(data.resolve()),
-                "-U",
-                "postgres",
-                "-E",
-                "utf8",
-                "-A",
-                "trust",
-            ]
+            words = [postgres_program("initdb"), "-D", str(data), "-U", "postgres", "-E", "utf8", "-A", "trust"]
             done = subprocess.run(words, capture_output=True, text=True, check=False, user=user, cwd="/")
             if done.returncode:
                 raise UsageError(f"PostgreSQL cannot be set up in {data}: {done.stderr.strip().splitlines()[-1]}")
-        words = [program, "-D", str(data.resolve()), "-k", str(self._socket), "-c", "listen_addresses="]
-        return Program("postgres", words, self._log("postgres"), user=user, stop="SIGINT")
-
-    def _temporal(self, program: str, port: int) -> Program:
-        words = [program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-        words += ["--db-filename", str(self._plan.data / "temporal.db"), "--log-level", "error"]
-        return Program("temporal", words, self._log("temporal"))
-
-    def _ours(self, name: str, words: list[str]) -> Program:
-        env = {"RETINUE_API_KEYS": self.key} if name == "server" else {}
-        words = [sys.executable, "-m", "retinue", *words]
-        return Program(name, words, self._log(name), env)
-
-    def _log(self, name: str) -> str:
-        return str((self._plan.data / f"{name.replace(' ', '-')}.log").resolve())
-
-    def _said(self, name: str) -> str:
-        log = Path(self._programs[name].log)
-        return log.read_text("utf-8", "replace") if log.exists() else ""
-
-    def _says(self, name: str, words: str) -> Callable[[], bool]:
-        return lambda: words in self._said(name)
-
-    def _last(self, name: str) -> str:
-        lines = self._said(name).strip().splitlines()
-        return f"{lines[-1][:300] if lines else 'it says nothing'} (see {self._programs[name].log})"
+        words = [program, "-D", str(data), "-k", str(self._socket), "-c", "listen_addresses="]
+        return self._program("postgres", words, user)
 
 
-def _key_in(file: Path) -> str:
+_RETINUE = (sys.executable, "-m", "retinue")
+
+
+def _read_key(file: Path) -> str:
     """Return the key in a file, which is made if there is none."""
     if not file.exists():
         file.touch(mode=0o600)
@@ -186,7 +136,7 @@ def _check_open(path: Path) -> None:
             )
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port

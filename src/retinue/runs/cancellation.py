@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from ..core.events import Stopped
 from ..core.values import StopReason
 from ..errors import DataError
+from ..store.database_copies import unfinished_ids
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
-from ..store.restored_copy import unfinished_ids
 from ..store.run_queries import active_members, discard_values, find_run
 from ..store.run_row import BY_MEMBERS, RunError, RunRow, RunValues
 from .status import final_values, take_step

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
 from .limits import Room
 from .log_writer import LogWriter, ParkedRuns
-from .run_input import RunInput, RunMeter
+from .run_input import RunInput
 from .teams import Conclude, Found, settle_caller
+
+if TYPE_CHECKING:
+    from .run_metrics import RunMetrics
 
 
 class DriveContext(ABC):
@@ -48,7 +52,7 @@ class DriveContext(ABC):
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.quotas = QuotaWatch(database)
-        self.meter: RunMeter | None = None
+        self.meter: RunMetrics | None = None
         self.parking = asyncio.Event()
         self.parked = ParkedRuns()
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -30,6 +30,9 @@ from .leases import Lease, acquire_epoch, claim_runs, park_runs
 from .limits import Room
 from .run_input import RunInput
 from .run_traces import LostTraces
+
+if TYPE_CHECKING:
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -258,7 +261,6 @@ class Runs(DriveContext):
                 await self.settle(run_id)
                 return "fenced"
             failpoint("after claim")
-            self.snapshots.committed(lease.run)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)

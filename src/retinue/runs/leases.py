@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..store.advisory_lock import CLAIMING, lock_until_end
 from ..store.clock import CLOCK
 from ..store.due import DRIVEN, Driven, driven_runs, lock_free
+from ..store.engines import CLAIMING, lock_until_end
 from ..store.event_log import last_milestone
 from ..store.processes import is_alive
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import find_run
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
-from ..store.snapshots import SnapshotWriter
 from .limits import Limits, Offer
 from .status import step_values, take_step
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ..store.advisory_lock import CLAIMING, lock_until_end
 from ..store.due import TIERS, USUAL, Driven, Due, driven_runs
+from ..store.engines import CLAIMING, lock_until_end
 from ..store.run_row import RunRow
 
 AT_ONCE = 200

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Said, Started
 from ..core.values import Message
@@ -20,8 +20,10 @@ from ..store.run_queries import find_run
 from ..store.run_row import RunRow
 from .failpoints import failpoint
 from .follow import Subscriptions
-from .run_input import DriveMeter
 from .run_traces import RunTrace
+
+if TYPE_CHECKING:
+    from .run_metrics import LogMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +144,7 @@ class LogWriter:
         self._followers = followers
         self.run = run
         self.trace: RunTrace | None = None
-        self.meter: DriveMeter | None = None
+        self.meter: LogMetrics | None = None
         self.live: Sized = ()
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None

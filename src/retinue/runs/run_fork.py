@@ -19,7 +19,8 @@ from ..errors import UsageError
 from ..run.fork import ForkPoint, KeptEvent, find_last_step, fork_log
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, append_entries, read_events
-from ..store.run_queries import copy_belongings, find_run, insert_run
+from ..store.run_belongings import copy_belongings
+from ..store.run_queries import find_run, insert_run
 from ..store.run_row import REGARDLESS, RunRow
 from ..store.usage_sums import count_run, mark_counted
 from .cancellation import cancel_run

@@ -12,7 +12,7 @@ from ..core.values import Decision, Usage
 from ..errors import UsageError
 from ..store.clock import CLOCK
 from ..store.event_log import Fenced, append_entries, length
-from ..store.run_files import show_files
+from ..store.run_belongings import show_files
 from ..store.run_queries import find_run, insert_submission, update_run
 from ..store.run_row import REGARDLESS, RunError, RunRow, RunValues, Submission
 from .status import take_step

@@ -9,9 +9,8 @@ from sqlalchemy import Connection
 
 from ..limits.quotas import Standing, standings
 from ..store.audit_log import AuditFilter
-from ..store.quota_tables import audit_entries
+from ..store.tables import audit_entries
 from ..store.tenant_view import Kept, TenantView
-from ..store.usage_sums import NANOS
 from .context import ContextDep
 from .http.authentication import sees_prompts
 from .http.objects import Object, Wanted, list_rows
@@ -45,18 +44,13 @@ async def list_quotas(context: ContextDep) -> Object:
 
 def _make_quota(one: Standing) -> Object:
     limit = one.limit
-    unit = NANOS if limit.what == "cost" else 1
-
-    def shown(number: int | None) -> float | None:
-        return number if number is None or unit == 1 else number / unit
-
     return {
         "object": "quota",
         "type": limit.what,
         "period": limit.period or None,
-        "limit": shown(limit.most),
-        "used": shown(one.used),
-        "remaining": shown(one.left),
+        "limit": limit.amount(limit.most),
+        "used": limit.amount(one.used),
+        "remaining": limit.amount(one.left),
         "resets_at": one.resets_at,
     }
 
@@ -77,7 +71,7 @@ async def list_entries(
 
 
 def _make_entry(row: Kept) -> Object:
-    """Return an entry as JSON; `place` and `hash` are null until it is sealed."""
+    """Return an entry as JSON."""
     return {
         "id": row.id,
         "object": "audit.entry",
@@ -88,6 +82,4 @@ def _make_entry(row: Kept) -> Object:
         "detail": row.detail,
         "request_id": row.request_id,
         "address": row.address,
-        "place": row.place,
-        "hash": row.hash,
     }

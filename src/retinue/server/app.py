@@ -23,7 +23,7 @@ from ..store.api_keys import Keys
 from . import account, health, memories
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
-from .chat import routes as chat, stored_completions as chat_stored, text_completions
+from .chat import routes as chat
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, search, store_files, stores
@@ -35,16 +35,9 @@ from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .models import audio, embeddings, list as model_list
 from .responses import routes as responses, websocket
-from .runs import (
-    actions as run_actions,
-    events as run_events,
-    exports as run_exports,
-    forks as run_forks,
-    list as tenant_runs,
-    replays as run_replays,
-)
-from .studio import evaluations as studio_evals, help as pages, page as studio_page, served_agents as studio_agents
-from .tools import list as tool_list
+from .runs import forks as run_forks, routes as tenant_runs
+from .studio import agents as studio_agents, evaluations as studio_evals, help as pages, page as studio_page
+from .tools import registered as tools
 
 # Routes are matched in order, so the most requested come first. Those of runs precede those of threads, because POST
 # /threads/runs would match as a thread.
@@ -54,24 +47,18 @@ ROUTERS = (
     responses.router,
     threads.router,
     tenant_runs.router,
-    run_events.router,
-    run_actions.router,
-    run_exports.router,
     run_forks.router,
-    run_replays.router,
     conversations.router,
     assistants.router,
     files.router,
     stores.router,
     store_files.router,
     search.router,
-    chat_stored.router,
-    text_completions.router,
     model_list.router,
     embeddings.router,
     audio.router,
     memories.router,
-    tool_list.router,
+    tools.router,
     studio_agents.router,
     studio_evals.router,
     account.router,
@@ -167,8 +154,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     """Convert FastAPI's own refusals."""
     assert isinstance(error, HTTPException)
+    instead = ""
+    if request.url.path.startswith("/v1/uploads"):  # an address that OpenAI has
+        instead = ": files are not uploaded in parts here. Send the whole file, of up to 20 MB, to /v1/files."
     said: dict[int, tuple[str, str | None]] = {
-        404: (f"Invalid URL ({request.method} {request.url.path}){_instead_of(request.url.path)}", "unknown_url"),
+        404: (f"Invalid URL ({request.method} {request.url.path}){instead}", "unknown_url"),
         405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
         408: ("The body of your request did not arrive in time.", "request_timeout"),
         413: (str(error.detail), "request_too_large"),
@@ -183,13 +173,6 @@ async def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         headers = {"Allow": ", ".join(_allowed(request.url.path))}
     return answer_of(ApiError(error.status_code, message, code=code, headers=headers))
-
-
-def _instead_of(path: str) -> str:
-    """Return what to use instead of an address that OpenAI has."""
-    if path.startswith("/v1/uploads"):
-        return ": files are not uploaded in parts here. Send the whole file, of up to 20 MB, to /v1/files."
-    return ""
 
 
 def _allowed(path: str) -> list[str]:

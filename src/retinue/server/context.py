@@ -17,12 +17,12 @@ from ..errors import StoreUnavailable
 from ..limits.rate import KeyLimits
 from ..limits.shares import LARGE, TenantShares
 from ..runs import Runs
-from ..store.audit_author import Author
+from ..store.audit_log import Author
 from ..store.database import Database
 from ..store.due import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
-from ..store.usage_sums import texts_kept
+from ..store.usage_sums import bytes_used
 from .agents.call_circles import ServerId, incoming_call
 from .agents.deployment import Deployment
 from .http.idempotency import Repeat
@@ -44,7 +44,7 @@ class Options:
     tenant may keep; and the private servers from which images may be fetched, and those that
     registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
     for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
-    conversation without news is deleted (0: never)."""
+    conversation without news is deleted (0: never); for which entries of the audit log are kept (0: for ever)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -57,6 +57,7 @@ class Options:
     evals: Path | None = None
     chat_retention: int = 86_400
     thread_retention: int = 0
+    audit_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +121,13 @@ class Context:
         except Exception as error:
             self.state["wrote"] = before or (isinstance(error, StoreUnavailable) and error.uncertain)
             raise
-        finally:
-            self.admission.run.let_go()
 
     def _within_quota(self, work: Callable[[Connection, TenantView], T], connection: Connection) -> T:
         """Return what `work` returns, unless the texts that it wrote are more than the tenant may keep: checked here,
         whatever the route, for each request that has a body."""
         if not self.size:
             return work(connection, self.scope)
-        before = texts_kept(connection, self.scope.tenant)
+        before = bytes_used(connection, self.scope.tenant, "texts")
         result = work(connection, self.scope)
         check_texts(connection, self.scope, before)
         return result
@@ -143,26 +142,16 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)
-    scope.trace = _trace_of(request)
+    if TRACE_HEADER in request.headers:  # the caller's, which is stored with the run that the request begins
+        parent = TraceParent.parse(request.headers.getlist(TRACE_HEADER), request.headers.getlist(STATE_HEADER))
+        scope.trace = {} if parent is None else parent.headers()
+    length = request.headers.get("content-length", "")
+    size = int(length) if length.isdecimal() else 0.0
+    if "transfer-encoding" in request.headers:  # of unknown length: it may be large
+        size = math.inf
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     repeat = getattr(state, "repeat", None)
-    return Context(server, scope, state.admission, repeat, own, _size_of(request), request.scope["state"])
-
-
-def _trace_of(request: Request) -> dict[str, str]:
-    """Return the caller's trace, as it is stored with the run that the request begins; empty if there is none."""
-    if TRACE_HEADER not in request.headers:
-        return {}
-    parent = TraceParent.parse(request.headers.getlist(TRACE_HEADER), request.headers.getlist(STATE_HEADER))
-    return {} if parent is None else parent.headers()
-
-
-def _size_of(request: Request) -> float:
-    """The bytes of its body; one of unknown length may be large."""
-    if "transfer-encoding" in request.headers:
-        return math.inf
-    length = request.headers.get("content-length", "")
-    return int(length) if length.isdecimal() else 0
+    return Context(server, scope, state.admission, repeat, own, size, request.scope["state"])
 
 
 ContextDep = Annotated[Context, Depends(context_of)]

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Literal, TextIO
 from .._internal.log_lines import JsonLines, TextLines
 from ..components import sandbox
 from ..core.log_context import ContextFilter
+from ..limits.rate import Bucket
 
 Format = Literal["text", "json"]
 _MOST = 2_048  # bytes of a line that a worker wrote
@@ -68,7 +70,8 @@ class RepeatFilter(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._known: dict[tuple[str, str], _Repeated] = {}
+        self._known: dict[tuple[str, str], Bucket] = {}
+        self._dropped: Counter[tuple[str, str]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record passes."""
@@ -76,28 +79,17 @@ class RepeatFilter(logging.Filter):
             return True
         ours = record.name.partition(".")[0] == "retinue"
         key = record.name, record.getMessage() if ours else str(record.msg)
-        now = self._clock()
         if key not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            self._known[key] = _Repeated(now)
-        one = self._known[key]
-        one.room, one.at = min(_EQUAL, one.room + now - one.at), now
-        if one.room < 1:
-            one.dropped += 1
+                self._dropped.clear()
+            self._known[key] = Bucket(_EQUAL, _EQUAL * 1.0, self._clock)
+        if not self._known[key].take(1.0):
+            self._dropped[key] += 1
             return False
-        one.room -= 1
-        if one.dropped:
-            record.msg, record.args = f"{record.getMessage()} (and {one.dropped:,} more like it)", None
-            one.dropped = 0
+        if dropped := self._dropped.pop(key, 0):
+            record.msg, record.args = f"{record.getMessage()} (and {dropped:,} more like it)", None
         return True
-
-
-@dataclass(slots=True)
-class _Repeated:
-    at: float
-    room: float = _EQUAL
-    dropped: int = 0
 
 
 def _standard_error() -> TextIO:

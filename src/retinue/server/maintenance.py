@@ -12,49 +12,37 @@ from sqlalchemy import Connection
 
 from ..errors import RetinueError, StoreUnavailable
 from ..store.api_keys import keys_since
-from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.processes import is_leader
-from ..store.run_files import delete_unused_files
-from ..store.run_queries import (
-    delete_old_runs,
-    delete_silent,
-    shift_expiry,
-    silent_threads,
-)
-from ..store.usage_recount import fold_parts
-from .context import Options, Server
-from .http.idempotency import sweep
-from .indexing.queue import expire
+from ..store.run_queries import shift_expiry
+from .context import Server
+from .retention import Retention
 
 logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock
-_EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
-_AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
-_PAUSE = 0.05  # seconds for others after each
-_SPELL = 0.5  # seconds of each round for old runs
+_EVERY, _LEARNS = 1.0, 5.0  # seconds
 
 
 async def run_maintenance(server: Server) -> None:
     """Run all maintenance tasks forever. Of several processes on one database, the leader does what concerns all.
     Exceptions are logged, and affect neither the other tasks nor the next round. Runs are seen to by `runs.due`."""
-    now_and_then = _Seldom(server)
+    news, retention = _News(server), Retention(server)
+
+    async def forget() -> None:
+        if await server.database.read(partial(is_leader, process=server.database.process)):
+            await retention.delete_old()
+
     duties: dict[str, Callable[[], Awaitable[None]]] = {
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
-        "learning what other servers left": now_and_then.learn,
-        "deleting old data": now_and_then.forget,
-        "sealing the audit log": partial(_seal, server.database),
+        "learning what other servers left": news.learn,
+        "deleting old data": forget,
     }
     said: dict[str, str] = {}
     while True:
         for name, duty in duties.items():
             await _do(name, duty, said)
         await asyncio.sleep(_EVERY)
-
-
-async def _leads(database: Database) -> bool:
-    return await database.read(partial(is_leader, process=database.process))
 
 
 async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, str]) -> None:
@@ -71,18 +59,11 @@ async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, st
         said.pop(name, None)
 
 
-async def _seal(database: Database) -> None:
-    """Seal the audit log's entries of a shared database: SQLite's one writer seals what it writes."""
-    if database.is_shared and await _leads(database) and await database.read(has_unsealed):
-        await database.write(seal)
-
-
-class _Seldom:
-    """Tasks that need not run every second."""
+class _News:
+    """What other processes left in a shared database."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._done = -_FORGETS
         self._learned = -_LEARNS
 
     async def learn(self) -> None:
@@ -95,34 +76,6 @@ class _Seldom:
         server.indexing.wake()
         for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
             server.limits.know(key)
-
-    async def forget(self) -> None:
-        """Delete expired runs, idempotency keys and files, if it is time."""
-        database, options = self._server.database, self._server.options
-        kept = (options.retention, options.chat_retention, options.thread_retention)
-        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
-        if time.monotonic() - self._done < often or not await _leads(database):
-            return
-        await database.write(sweep)
-        await database.write(delete_unused_files)
-        await database.write(fold_parts)
-        until = time.monotonic() + _SPELL
-        while await database.write(partial(_forget, options=options)):
-            if time.monotonic() > until:
-                return  # the next round goes on; other duties come first
-            await asyncio.sleep(_PAUSE)
-        if options.thread_retention:
-            await self._forget_threads(int(time.time()) - options.thread_retention)
-        self._server.indexing.wake(*await database.write(expire))
-        self._done = time.monotonic()
-
-    async def _forget_threads(self, before: int) -> None:
-        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
-        database = self._server.database
-        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
-            if not await database.write(partial(delete_silent, before=before, ids=ids)):
-                return
-            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:
@@ -142,10 +95,3 @@ async def _follow_clock(database: Database) -> None:
         CLOCK.ahead = before
         raise
     logger.warning("the system clock changed by %+d s; run expiry was shifted with it", by)
-
-
-def _forget(connection: Connection, options: Options) -> int:
-    """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
-    now = int(time.time())
-    before, unstored = (now - kept if kept else None for kept in (options.retention, options.chat_retention))
-    return delete_old_runs(connection, before, unstored, _AT_ONCE)

@@ -60,7 +60,7 @@ class ServedMemory:
         if owner is None or not memories:
             return list(history)
         states = await self.database.read(partial(read_states, owner=owner))
-        filled = [_filled(memory, states.get(part)) for part, memory in memories.items()]
+        filled = [_fill(memory, states.get(part)) for part, memory in memories.items()]
         found = await recall_history(filled, question)
         return [*without_turns(found, history), *history]
 
@@ -71,11 +71,11 @@ class ServedMemory:
         turn = find_completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
-        if bytes_used(connection, run.tenant, memory_rows) > self.most:
+        if bytes_used(connection, run.tenant, "memories") > self.most:
             logger.warning("nothing is remembered of the run %s: the tenant may keep %d bytes", run.id, self.most)
             return
         for part, memory in memories.items():
-            while not _noted(connection, owner, part, memory, turn):
+            while not _note_turn(connection, owner, part, memory, turn):
                 pass  # another server has just written the first state: it is read now
 
     def is_wanted(self, run: RunRow) -> bool:
@@ -113,10 +113,10 @@ class ServedMemory:
                 yield part, memory
 
 
-def _noted(connection: Connection, owner: Owner, part: int, memory: Served, turn: tuple[str, str]) -> bool:
+def _note_turn(connection: Connection, owner: Owner, part: int, memory: Served, turn: tuple[str, str]) -> bool:
     """Add a turn to what is remembered. Return whether it was written."""
     before = read_states(connection, owner, lock=True).get(part)
-    now = _filled(memory, before)
+    now = _fill(memory, before)
     now.note(*(cut(text, _LONGEST) for text in turn))
     now.shrink(_KEPT)
     return put_state(connection, owner, part, MemoryState(new_id("mem"), KINDS[type(memory)], now.dump()), before)
@@ -135,7 +135,7 @@ def _put_back(connection: Connection, owner: Owner, part: int, began: MemoryStat
     return True
 
 
-def _filled(memory: Served, state: MemoryState | None) -> Served:
+def _fill(memory: Served, state: MemoryState | None) -> Served:
     """Return the memory with a stored state; with a new one if there is none that it can read."""
     if state is not None and state.kind == KINDS[type(memory)]:
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,32 +22,29 @@ from ..limits.shares import TenantShares
 from ..runs import Limits, Room, Runs
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
-from ..store.audit_author import system_user
-from ..store.audit_log import record
+from ..store.audit_log import record, system_user
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
-from ..store.snapshots import SnapshotWriter
-from .agent_resolver import make_resolver
-from .agents.agent_versions import AgentVersions, names_at
+from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import Deployment
+from .agents.deployment import AgentVersions, Deployment, names_at
 from .app import create_app
 from .background import background, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
-from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, connections, listen, url_of
+from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, set_up, workers_logged
 from .memories import ServedMemory
-from .metrics.metrics_port import MetricsPort, watched
+from .metrics.process_watch import MetricsPort, ProcessWatch, watched
 from .responses.stored import concluding
 from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
     from ..dispatch.temporal import TemporalDispatcher
-    from .metrics.process_watch import ProcessWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,48 +89,43 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called with the address,
     `told` with a new key if none existed. Raises `UsageError` if it cannot listen, and what `Database` raises."""
+    with closing(listen(how.host, how.port)) as listening:
+        async with opened(deployment, how) as (server, watch, stop):
+            database = server.database
+            if not how.keys and not how.known_keys and not await database.read(count_keys):
+                told(await database.write(_first_key))
+            keys = Keys(database, how.keys, known=how.known_keys)
+            app = create_app(server, keys, (how.host, *how.hosts), how.origins)
+            if watch is not None:
+                watch.add(server, app)
+
+            def begins(address: str) -> None:
+                if watch is not None:
+                    watch.begins(lambda: app.state.stopping)
+                ready(address)
+
+            await until(stop, app, server, listening, how, begins)
+
+
+@asynccontextmanager
+async def opened(
+    deployment: Deployment, how: Serving, *, worker: bool = False
+) -> AsyncIterator[tuple[Server, ProcessWatch | None, asyncio.Event]]:
+    """Open what a server or worker consists of while in the block: yields its parts, what watches it (if it has
+    metrics), and what is set when it is to stop."""
     set_up(how.logging)
     with workers_logged():
         async with watched(how.metrics) as watch:
-            await _open(deployment, how, ready, told, watch)
-
-
-async def _open(
-    deployment: Deployment,
-    how: Serving,
-    ready: Callable[[str], None],
-    told: Callable[[str], None],
-    watch: ProcessWatch | None,
-) -> None:
-    listening = listen(how.host, how.port)
-    try:
-        database = Database(how.database)
-    except BaseException:
-        listening.close()
-        raise
-    try:
-        if not how.keys and not how.known_keys and not await database.read(count_keys):
-            told(await database.write(_first_key))
-        limits = KeyLimits(how.bounds)
-        for key in await database.read(all_keys):
-            limits.know(key)
-        server = assembled(deployment, database, how, limits)
-        keys = Keys(database, how.keys, known=how.known_keys)
-        app = create_app(server, keys, (how.host, *how.hosts), how.origins)
-        if watch is not None:
-            watch.add(server, app)
-        stop = asyncio.Event()
-        stop_on_signals(stop)
-
-        def begins(address: str) -> None:
-            if watch is not None:
-                watch.begins(lambda: app.state.stopping)
-            ready(address)
-
-        await until(stop, app, server, listening, how, begins)
-    finally:
-        listening.close()
-        await database.close_async()
+            database = Database(how.database, worker=worker)
+            try:
+                limits = KeyLimits(how.bounds)
+                for key in await database.read(all_keys):
+                    limits.know(key)
+                stop = asyncio.Event()
+                stop_on_signals(stop)
+                yield assembled(deployment, database, how, limits), watch, stop
+            finally:
+                await database.close_async()
 
 
 def _first_key(connection: Connection) -> str:
@@ -169,7 +161,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     names = partial(names_at, versions)
     most = Limits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
     server_id = ServerId(database)
-    assign = make_resolver(versions, memory, hosted, shares, how.options, server_id)
+    assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
     driven.snapshots = SnapshotWriter(versions.snapshot_of)
     return Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
@@ -198,10 +190,11 @@ async def until(
     ready: Callable[[str], None],
 ) -> None:
     """Serve `app` with its background tasks until `stop` is set."""
+    connections = Connections(how.connections, how.header_seconds)
     http = _Http(
         uvicorn.Config(
-            app,
-            http=connections(how.connections, how.header_seconds),
+            connections.watch(app),
+            http=connections.protocol,  # type: ignore[arg-type]  # or what makes one
             **SOCKETS,
             lifespan="off",
             log_config=None,

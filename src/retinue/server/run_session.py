@@ -23,20 +23,18 @@ from ..runs.cancellation import cancel_run
 from ..runs.status import take_step
 from ..runs.submissions import FurtherRequest, submit_decisions
 from ..runs.teams import decided_members
-from ..store.advisory_lock import COUNTING, lock_until_end
-from ..store.audit_author import Author
-from ..store.audit_log import Action, record
+from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
+from ..store.engines import COUNTING, lock_until_end
 from ..store.event_log import Entry, read_events
-from ..store.run_conversation import put_beside
-from ..store.run_files import show_files
+from ..store.run_belongings import is_beside, put_messages, shorten_request, show_files
 from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder
 from ..store.run_row import Kind, RunRow
 from ..store.tenant_view import TenantView
 from ..store.usage_sums import count_run
 from .agents.overrides import HOSTED, tools_of
 from .content.threads import add_messages
-from .content.tool_outputs import parse_submission
+from .content.tool_outputs import parse_submission, submission_digest
 from .context import Context, Options, Server
 from .http.api_errors import ApiError, run_failed_error
 from .http.limits import check_run, too_many
@@ -229,14 +227,13 @@ class RunApi(ABC):
     async def answer(self, session: RunSession, begun: Begun) -> Any:
         """Return the answer that is no stream, which may wait for the run."""
 
-    async def write(self, *, small: bool = False) -> Begun:
-        """Return what `begin` returns once that is committed: of a repeated request, what the first one got. `small` as
-        in `Context.write`."""
+    async def write(self) -> Begun:
+        """Return what `begin` returns once that is committed: of a repeated request, what the first one got."""
 
         def work(connection: Connection, scope: TenantView) -> tuple[Any, ...]:
             return tuple(self.begin(connection, scope))
 
-        return Begun(*await self.context.write(work, small=small))
+        return Begun(*await self.context.write(work))
 
     async def open(self) -> tuple[RunSession, Begun]:
         """Begin the run."""
@@ -299,9 +296,12 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         stored=bool(request.get("store")),
     )
     turns = (*(request.get("messages") or ()), *(request.get("since") or ()))
+    row = run._replace(request=shorten_request(run.request))
+    insert_run(connection, row)
+    if is_beside(row):
+        put_messages(connection, row, run.request["messages"])
     if shown := [image["id"] for turn in turns for image in turn.get("images", ())]:
         show_files(connection, scope.tenant, run.id, shown)
-    insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     count_run(connection, scope.tenant, now, scope.process)
     return run
 
@@ -361,6 +361,23 @@ def answer_calls(  # noqa: PLR0913 -- two of them are only for some APIs
             detail = {"call": call, "tool": tool[:64]}
             record(connection, author, run.tenant, _DECISIONS[decision.kind], run.id, detail)
     return submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further), True
+
+
+def answer_as_client(
+    connection: Connection, author: Author, run: RunRow, outputs: Sequence[tuple[str, str]], ttl: int
+) -> tuple[RunRow, bool]:
+    """Answer the calls of a run of any API, as `answer_calls` does, on behalf of a person who looks at it: with the
+    request that the run's client would have made, where its API shows one for each time that a run resumes."""
+    calls, further = [call for call, _ in outputs], None
+    if run.kind == "response":
+        given: Any = run.submissions[-1].asked if run.submissions else run.request["asked"]
+        items = [{"type": "function_call_output", "call_id": call, "output": said} for call, said in outputs]
+        further = FurtherRequest(given, items, None, calls)
+    elif run.kind == "a2a":
+        parts = [{"text": said} for _, said in outputs]
+        message = {"messageId": f"msg_{submission_digest(outputs)}", "role": "ROLE_USER", "parts": parts}
+        further = FurtherRequest({}, [message], None, calls)
+    return answer_calls(connection, author, run, outputs, ttl, further=further)
 
 
 def cancel_for(connection: Connection, author: Author, run: RunRow) -> RunRow:

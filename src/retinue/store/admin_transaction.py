@@ -10,8 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from ..errors import UsageError
 from .database_lock import acquire_lock
-from .db_errors import translate_errors
-from .engines import engine_of, only_what_is_there
+from .engines import engine_of, only_what_is_there, translate_errors
 from .migrations import fits, migrate, missing_migrations, version_of
 
 

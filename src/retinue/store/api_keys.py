@@ -1,5 +1,7 @@
-"""API keys: only their SHA-256 is stored. A key belongs to one tenant and is immutable, except that it can be
-revoked."""
+"""API keys, of which only the SHA-256 is stored; and the server's secrets, random bytes by name.
+
+A key belongs to one tenant and is immutable, except that it can be revoked. A secret is generated once per database.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from functools import partial
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
+from ..errors import DataError
 from .database import Database
-from .tables import keys
+from .tables import keys, secrets as secret_rows
 
 DEFAULT_TENANT = "default"
 _KNOWN_FOR = 0.5  # seconds for which a found key is cached
 _LISTED = 0.2  # minimum seconds between two listings of all keys, which bounds the cost of guessing
+_BYTES = 32  # of a secret
 _SHOWN = 8  # characters of a key that are shown, so that a person recognizes it
 
 
@@ -171,3 +175,22 @@ def revoke_key(connection: Connection, id_: str) -> Key | None:
     connection.execute(update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=int(time.time())))
     row = connection.execute(select(keys).where(mine)).first()
     return None if row is None else Key.of(row)
+
+
+def server_secret(connection: Connection, name: str, *, make: bool = False) -> bytes:
+    """Return the 32 bytes of this name, empty if they do not exist. `make` generates them in the caller's transaction.
+    Raises `DataError` if the row holds anything else."""
+    try:
+        found: bytes | None = connection.execute(select(secret_rows.c.value).where(secret_rows.c.name == name)).scalar()
+    except TypeError as error:  # the column holds text
+        raise _unreadable(name) from error
+    if found is None and make:
+        found = secrets.token_bytes(_BYTES)
+        connection.execute(insert(secret_rows).values(name=name, value=found))
+    if found is not None and len(found) != _BYTES:
+        raise _unreadable(name)
+    return found or b""
+
+
+def _unreadable(name: str) -> DataError:
+    return DataError(f"the table secrets must hold {_BYTES} bytes for '{name}', but holds something else")

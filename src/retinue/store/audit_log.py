@@ -1,22 +1,21 @@
 """The audit log: who did what, and when. An entry is written by the transaction that does what it says.
 
-It has ids, names and numbers, and no text of prompts, questions or answers. Entries are chained by their hashes
-(`audit_chain`), so one that is changed or removed later is noticed.
+It has ids, names and numbers, and no text of prompts, questions or answers.
 """
 
 from __future__ import annotations
 
+import getpass
+import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select
 
-from .audit_author import Author
-from .audit_chain import seal
-from .quota_tables import audit_entries
+from .tables import audit_entries
 
 Action = Literal[
     "key.made",
@@ -36,7 +35,6 @@ Action = Literal[
     "file.deleted",
     "quota.set",
     "quota.removed",
-    "quota.recounted",
     "database.migrated",
     "database.backed_up",
     "database.restored",
@@ -45,6 +43,27 @@ Action = Literal[
 OPERATOR = ""
 """The tenant of acts that concern the whole database."""
 _COLUMNS = audit_entries.c
+
+
+class Author(NamedTuple):
+    """Who acts: an API key by its id, a user of the operating system (`os:NAME`), or the server itself (`server`); and
+    the request by which it came, with the client's address."""
+
+    name: str
+    request_id: str | None = None
+    address: str | None = None
+
+
+SERVER = Author("server")
+
+
+def system_user() -> Author:
+    """Return the user of the operating system that runs this process."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no name, as in a container
+        name = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return Author(f"os:{name}"[:128])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +105,6 @@ def record(
         "address": author.address,
     }
     connection.execute(insert(audit_entries).values(values))
-    if connection.dialect.name == "sqlite":  # which has one writer; elsewhere the leader seals
-        seal(connection)
 
 
 def entries(connection: Connection, wanted: AuditFilter, most: int) -> Sequence[Row[Any]]:
@@ -96,20 +113,21 @@ def entries(connection: Connection, wanted: AuditFilter, most: int) -> Sequence[
     return connection.execute(query).all()
 
 
+def old_entries(connection: Connection, most: int, before: int) -> Sequence[int]:
+    """Return the numbers of at most `most` entries that are older than `before`, in Unix seconds."""
+    old = select(_COLUMNS.number).where(_COLUMNS.created_at < before).order_by(_COLUMNS.created_at)
+    return connection.execute(old.limit(most)).scalars().all()
+
+
+def prune_entries(connection: Connection, numbers: Sequence[int], author: Author) -> None:
+    """Delete entries, and record that."""
+    connection.execute(delete(audit_entries).where(_COLUMNS.number.in_(numbers)))
+    record(connection, author, OPERATOR, "audit.pruned", "", {"entries": len(numbers)})
+
+
 def prune(connection: Connection, author: Author, before: int) -> int:
-    """Delete the sealed entries up to the last one that is older than `before`, in Unix seconds, and record that.
-    Return their number."""
-    seal(connection)
-    older = select(_COLUMNS.place).where(_COLUMNS.created_at < before, _COLUMNS.place.is_not(None))
-    kept = select(_COLUMNS.place).where(_COLUMNS.created_at >= before, _COLUMNS.place.is_not(None))
-    first_kept = connection.execute(kept.order_by(_COLUMNS.place).limit(1)).scalar()
-    last = connection.execute(older.order_by(_COLUMNS.place.desc()).limit(1)).scalar()
-    if first_kept is not None:
-        last = None if last is None else min(last, first_kept - 1)
-    if not last:
-        return 0
-    gone = connection.execute(delete(audit_entries).where(_COLUMNS.place <= last)).rowcount
+    """Delete the entries that are older than `before`, in Unix seconds, and record that. Return their number."""
+    gone = connection.execute(delete(audit_entries).where(_COLUMNS.created_at < before)).rowcount
     if gone:
-        record(connection, author, OPERATOR, "audit.pruned", str(last), {"entries": gone})
-        seal(connection)
+        record(connection, author, OPERATOR, "audit.pruned", "", {"entries": gone})
     return gone

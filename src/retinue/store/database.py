@@ -1,4 +1,4 @@
-"""`Database`: a single writer commits whole transactions, and groups the work that is ready at the same time.
+"""A database: where it is read, and the single writer that groups the work which is ready at the same time.
 
 A thread commits, so that a slow disk does not block the event loop. The statements of small writes are executed on the
 event loop: while it is busy, a thread would wait for the interpreter at each of them. A lone write on a fast disk is
@@ -10,35 +10,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from .._internal.concurrency import run_in_thread
-from ..errors import StoreLost, StoreUnavailable
+from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock, acquire_lock
-from .db_errors import translate_errors
-from .engines import engine_of, only_what_is_there
+from .engines import (
+    begin,
+    begin_at_once,
+    commit,
+    engine_of,
+    may_be_repeated,
+    only_what_is_there,
+    roll_back,
+    translate_errors,
+)
 from .migrations import migrate
+from .prepared_statements import run_text
 from .processes import new_process_id
-from .readers import Readers
 from .tables import versions
-from .transactions import Piece, Work, checkpoint_log, commit_pieces, execute_pieces
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+Work = Callable[[Connection], T]
 _AT_ONCE = 200  # writes per transaction
 _QUICK = 0.005  # seconds that a transaction may block the event loop
 _BRIEF = 0.01  # seconds that its statements may, without the commit
-_READERS = 8  # concurrent readers; more would contend for threads
 _AGAIN = 0.05  # seconds between retries while the database is locked or unavailable
 _STUCK = 5.0  # seconds for which writes wait and none is done, after which the database counts as unavailable
+_CHECKS_AGAIN = 3  # times that a piece is repeated after a conflict; each time another transaction must have been first
+_READERS = 8  # concurrent readers; more would contend for threads
+_QUICK_READ = 0.002  # seconds that a read may block the event loop
+_RESTS = 1.0  # seconds without reads on the event loop after one that took longer
 
 
 class Database:
@@ -63,6 +77,7 @@ class Database:
         except BaseException:
             self.engine.dispose()
             raise
+        self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
         self._anchor: Connection | None = None  # SQLite keeps its log while a connection is open
         try:
             with translate_errors():
@@ -78,17 +93,16 @@ class Database:
         self._writing, self._under_way = False, 0  # the number of writes of the current transaction
         self._stuck_since: float | None = None  # in monotonic time: since then, nothing that was begun is done
         self._ending = False
-        self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
         self._quick, self._brief = False, True  # was the last transaction fast? were the last one's statements, here?
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
 
     def _open(self) -> None:
-        if self.engine.dialect.name == "sqlite":
+        if self._local:
             only_what_is_there(self.engine)
         migrate(self.engine)
-        if self.engine.dialect.name == "sqlite":
+        if self._local:
             self._anchor = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             self._anchor.execute(select(versions.c.version)).all()
         self._lock.watch()
@@ -114,6 +128,18 @@ class Database:
         await run_in_thread(self._look)
         self.check_writes()
 
+    def _look(self) -> None:
+        try:
+            self._lock.look()
+        except StoreUnavailable as error:
+            if isinstance(error, StoreLost) and not error.only_log:
+                raise
+            # of a deleted log, which nobody would find
+            settled = self._anchor is not None and _checkpoint_log(self._anchor)
+            if isinstance(error, StoreLost):  # some data was only in the log
+                raise
+            self._lock.look(settled=settled)
+
     def waiting_writes(self) -> int:
         """Return how many writes are submitted and not yet committed."""
         return len(self._ready) + len(self._given) + self._under_way
@@ -127,7 +153,7 @@ class Database:
         transaction of its own; `small` says that it takes no longer than what is submitted. `until` is the deadline
         (from `deadline`) of a request that has already waited."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        piece = self._piece(work, future, until, alone=alone, may_refuse=True)
+        piece = Piece(work, future, self.deadline() if until is None else until, alone=alone, may_refuse=True)
         if small:
             self._add(piece)
         else:
@@ -138,7 +164,7 @@ class Database:
         """Start a small write without waiting. `large` marks one that takes longer; no other is expected to join a
         `lone` one, which a fast disk has at once. All writes are done in the order of submission."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._add(self._piece(work, future, large=large), lone=lone)
+        self._add(Piece(work, future, self.deadline(), large=large), lone=lone)
         return future
 
     async def read(self, work: Work[T], *, small: bool = False) -> T:
@@ -161,7 +187,14 @@ class Database:
 
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""
-        await run_in_thread(self._end)
+
+        def end() -> None:
+            with self._turn:
+                self._ending = True
+            self._give()
+            self._thread.join()
+
+        await run_in_thread(end)
         self.close()
 
     def close(self) -> None:
@@ -173,33 +206,12 @@ class Database:
         self.engine.dispose()
         self._lock.release()
 
-    def _look(self) -> None:
-        try:
-            self._lock.look()
-        except StoreUnavailable as error:
-            if isinstance(error, StoreLost) and not error.only_log:
-                raise
-            # of a deleted log, which nobody would find
-            settled = self._anchor is not None and checkpoint_log(self._anchor)
-            if isinstance(error, StoreLost):  # some data was only in the log
-                raise
-            self._lock.look(settled=settled)
-
-    def _end(self) -> None:
-        with self._turn:
-            self._ending = True
-        self._give()
-        self._thread.join()
-
     def _give(self, *pieces: Piece[Any]) -> None:
         """Have the writer thread do what is ready, and then the `pieces`."""
         with self._turn:
             self._given.extend([*self._ready, *pieces])
             self._ready.clear()
             self._turn.notify()
-
-    def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
-        return Piece(work, future, self.deadline() if until is None else until, **how)
 
     def _add(self, piece: Piece[Any], *, lone: bool = False) -> None:
         with self._turn:
@@ -237,7 +249,7 @@ class Database:
     def _execute(self, pieces: list[Piece[Any]]) -> None:
         """Execute all pieces; the writer thread commits them, or executes them again if that fails."""
         began = time.perf_counter()
-        done = self._connection is not None and execute_pieces(self._connection, pieces)
+        done = self._connection is not None and _begin_pieces(self._connection, pieces)
         with self._turn:
             self._brief = time.perf_counter() - began < _BRIEF
             if done:
@@ -270,6 +282,7 @@ class Database:
             self._connection.close()
 
     def _next(self) -> list[Piece[Any]]:
+        """Wait for what the writer thread has to do: what was executed on the loop, or else what it was given."""
         with self._turn:
             self._turn.wait_for(lambda: self._executed or (not self._writing and (self._given or self._ending)))
             pieces: list[Piece[Any]] = list(self._executed)
@@ -309,3 +322,238 @@ class Database:
             if self._given or self._ending:
                 self._turn.notify()
         return [piece for piece in pieces if piece not in left] if left else list(pieces)
+
+
+# ── a transaction of several pieces of work ──────────────────────────────────────────────────────
+
+
+@dataclass(slots=True, eq=False)
+class Piece(Generic[T]):
+    """Work and its outcome. `untouched` means that it was not begun, because the database was locked or unavailable."""
+
+    work: Work[T]
+    future: asyncio.Future[T]
+    until: float
+    alone: bool = False
+    may_refuse: bool = False
+    large: bool = False
+    result: T | None = None
+    error: BaseException | None = None
+    untouched: bool = False
+
+    def settle(self) -> None:
+        """Tell who waits."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)  # type: ignore[arg-type] # there is one without an error
+        elif isinstance(self.error, StopIteration):  # a future cannot carry it
+            self.future.set_exception(RuntimeError(f"StopIteration was raised: {self.error}"))
+        else:
+            self.future.set_exception(self.error)
+
+
+def commit_pieces(
+    lock: Lock, by: Connection | Engine, pieces: Sequence[Piece[Any]], *, executed: bool = False
+) -> Connection | None:
+    """Execute all pieces in one transaction, or only commit it if they are `executed`. If it fails, execute each in a
+    transaction of its own, so that only the faulty ones fail. Return the connection if it is still usable. The lock
+    must be held, and its files present, before and after: otherwise no piece counts as done.
+
+    A piece that checks something and then inserts a row conflicts if another process inserts the row in between. It is
+    executed again, so that its check sees the other's row. If it still conflicts, its error is `StoreConflict`."""
+    try:
+        with translate_errors():
+            connection = _ready(lock, by)
+    except StoreUnavailable as error:
+        for piece in pieces:
+            piece.error, piece.untouched = error, not isinstance(error, StoreLost)
+        return _rolled_back(by)
+    if _do(connection, pieces, executed=executed) and len(pieces) > 1:
+        for piece in pieces:
+            _do(connection, [piece])
+    for _ in range(_CHECKS_AGAIN):
+        for piece in [one for one in pieces if isinstance(one.error, StoreConflict)]:
+            _do(connection, [piece])
+    if (lost := _lost(lock, connection)) is not None:
+        lost.uncertain = True
+        for piece in pieces:
+            piece.error = piece.error or lost
+    if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
+        connection.invalidate()
+        connection.close()
+        return None
+    return connection
+
+
+def _rolled_back(by: Connection | Engine) -> Connection | None:
+    if not isinstance(by, Connection):
+        return None
+    roll_back(by)
+    return by
+
+
+def _ready(lock: Lock, by: Connection | Engine) -> Connection:
+    """Return a usable connection while the lock is held. Along with the previous connection, the lock may be gone."""
+    if isinstance(by, Connection):
+        if lock.lost:  # it may have been retaken
+            lock.check()
+        return by
+    lock.look()
+    return begin_at_once(by.connect())
+
+
+def _lost(lock: Lock, connection: Connection) -> StoreUnavailable | None:
+    """Return why committed data might not be found again, or `None`. A file that seems too short is examined."""
+    try:
+        try:
+            lock.check()
+        except StoreLost:
+            raise
+        except StoreUnavailable:
+            if connection.dialect.name != "sqlite":
+                raise
+            lock.look(settled=_checkpoint_log(connection))
+    except StoreUnavailable as error:
+        return error
+    return None
+
+
+def _checkpoint_log(connection: Connection) -> bool:
+    """Move SQLite's log into its file. Return whether the whole log was moved, or the file is corrupt and cannot take
+    it."""
+    try:
+        busy, there, done = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        code: int | None = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_CORRUPT
+    return not busy and there == done
+
+
+def _begin_pieces(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
+    """Execute all pieces in one transaction, which stays open for `commit_pieces`. Return whether it is open: if
+    anything fails, nothing was done."""
+    try:
+        with translate_errors():
+            begin(connection)
+            _execute(connection, pieces)
+    except BaseException:  # whoever executes them again tells their callers
+        _undo(connection)
+        return False
+    return True
+
+
+def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool = False) -> bool:
+    """Execute all pieces in one transaction, unless they are `executed`, and commit it. Return whether one of them
+    prevented the commit. If the commit itself fails, its outcome is unknown, so nothing may be retried."""
+    begun = worked = executed
+    try:
+        with translate_errors():
+            if not executed:
+                begin(connection)
+                begun = True
+                _execute(connection, pieces)
+                worked = True
+            commit(connection)
+    except BaseException as error:
+        if worked and isinstance(error, StoreUnavailable):
+            error.uncertain = True
+        _undo(connection)
+        away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
+        for piece in pieces:
+            piece.error, piece.untouched = error, away or (not worked and may_be_repeated(error))
+        return begun and not worked and not away
+    return False
+
+
+def _undo(connection: Connection) -> None:
+    with suppress(SQLAlchemyError, sqlite3.Error):
+        roll_back(connection)
+
+
+def _execute(connection: Connection, pieces: Sequence[Piece[Any]]) -> None:
+    for piece in pieces:
+        piece.error, piece.untouched = None, False
+        if piece.may_refuse and len(pieces) > 1:
+            _execute_apart(connection, piece)
+        else:
+            piece.result = piece.work(connection)
+
+
+def _execute_apart(connection: Connection, piece: Piece[Any]) -> None:
+    """Execute a piece in a savepoint: its error must not make the others run again, since many may fail at a time."""
+    run_text(connection, "SAVEPOINT piece")
+    try:
+        with translate_errors():
+            piece.result = piece.work(connection)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        piece.error = error
+        run_text(connection, "ROLLBACK TO SAVEPOINT piece")
+    run_text(connection, "RELEASE SAVEPOINT piece")
+
+
+# ── reads ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Readers:
+    """Reads, each statement a transaction, in any thread, on connections that are kept: to check one out of a pool
+    costs more than a small read. With `waits=False`, a read fails while another process has SQLite's file locked, and
+    must leave no result open, whatever it raises. A connection to PostgreSQL is checked each time, and not kept."""
+
+    def __init__(self, engine: Engine, *, waits: bool = True) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._keeps = engine.dialect.name == "sqlite"
+        self._waits = waits
+        self._idle: list[Connection] = []
+        self._rests_until = 0.0
+        self._closed = False
+        self._returning = threading.Lock()  # so that no connection goes back to a pool that is given up
+
+    def read(self, work: Work[T]) -> T:
+        """Return what `work` returns. Raises `StoreUnavailable`."""
+        with translate_errors():
+            connection = self._idle.pop() if self._idle else self._connect()
+            began = time.monotonic()
+            try:
+                found = work(connection)
+            except BaseException as error:
+                self._give_back(connection, error)
+                raise
+            finally:
+                if (now := time.monotonic()) - began > _QUICK_READ:
+                    self._rests_until = now + _RESTS
+            self._give_back(connection)
+        return found
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether all reads of the last second were over at once."""
+        return time.monotonic() >= self._rests_until
+
+    def close(self) -> None:
+        """Close the connections that are not in use, and the others once they are given back."""
+        with self._returning:
+            self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self) -> Connection:
+        connection = self._engine.connect()
+        return connection if self._waits else begin_at_once(connection)
+
+    def _give_back(self, connection: Connection, error: BaseException | None = None) -> None:
+        """Keep the connection for the next read, unless `error` may have left a result open in it, which would show the
+        next one an old state."""
+        of_work = isinstance(error, Exception) and not isinstance(error, SQLAlchemyError | sqlite3.Error)
+        with self._returning:
+            if self._closed:  # nobody waits for what was read
+                connection.detach()
+                connection.close()
+            elif self._keeps and (error is None or (of_work and not self._waits)):
+                self._idle.append(connection)
+            else:
+                if not self._waits:
+                    connection.invalidate()  # others must not get it, as it does not wait
+                connection.close()

@@ -1,9 +1,9 @@
 """The database lock: one server per SQLite file, and no migration of a PostgreSQL database under an older server that
 could not go on.
 
-A SQLite file is locked by device and inode, whatever path leads to it. Servers share a PostgreSQL database, and a
-session-level advisory lock. A migration that is not compatible with older servers needs it alone. Servers before
-version 0.8 lock it alone, too.
+A SQLite file is locked by device and inode, whatever path leads to it. While a server has it open, it is checked after
+each commit, so that what was committed can be found at the next start. Servers share a PostgreSQL database, and a
+session-level advisory lock. A migration that is not compatible with older servers needs it alone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from typing import Protocol
 
 from sqlalchemy import Connection, Engine, text
 
-from ..errors import StoreUnavailable, UsageError
-from .db_errors import translate_errors
-from .engines import is_pooled
+from ..errors import StoreLost, StoreUnavailable, UsageError
+from .engines import is_pooled, translate_errors
 from .migrations import fits, missing_migrations
-from .sqlite_files import SqliteFiles, identity
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100  # bytes
+_BACK = "nothing more is written to it: stop the server, restore the file, and start it again"
+_MOVED = "its content was moved into the file, and nothing more is written: restart the server"
+_WHILE_IT_GROWS = (0.001, 0.004, 0.02, 0.02)  # seconds: the header, which states the size, is written first
+
 
 _OURS = 7_373_061_893  # an arbitrary number, unlikely to be used by other applications
 _LOCK = text(f"SELECT pg_try_advisory_lock({_OURS})")
@@ -74,7 +79,7 @@ def acquire_lock(engine: Engine, patience: float = 10.0) -> Lock:
 
 
 class _File:
-    """A lock on the database file, and on a `.lock` file beside it, which is the only one that older versions lock.
+    """A lock on the database file and on a `.lock` file beside it, and a watch over SQLite's log and index.
 
     SQLite uses another kind of lock (`fcntl`). A process loses those when it closes any descriptor of the file, so ours
     stays open until SQLite is done.
@@ -82,43 +87,107 @@ class _File:
 
     def __init__(self, given: Path) -> None:
         given.parent.mkdir(parents=True, exist_ok=True)
-        self.path = Path(os.path.realpath(given))
-        if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
+        path = Path(os.path.realpath(given))
+        if (kind := _file_system(path.parent)).startswith(_REMOTE):
             raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
-        if identity(str(self.path)) in _here:
+        if _identity(str(path)) in _here:
             raise UsageError(f"another server has {given} open; {TAKEN}")
-        self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
+        self._beside = _opened(path.with_name(f"{path.name}.lock"), given, 0o600)
         try:
-            self._file = _opened(self.path, given, 0o600, locks=sys.platform == "linux")
+            self._file = _opened(path, given, 0o600, locks=sys.platform == "linux")
         except BaseException:
             os.close(self._beside)
             raise
-        self._files = SqliteFiles(given, self.path, self._file)
-        _here.add(self._files.identity)
-        if self._files.names > 1:
+        self._given = str(given)
+        self._turn = threading.Lock()  # guards the fields below
+        self._at = os.fstat(self._file)
+        self._identity = (self._at.st_dev, self._at.st_ino)
+        self._log, self._index = ((f"{path}-{kind}", (0, 0)) for kind in ("wal", "shm"))
+        self._lost = self._watched = False
+        self._size = self._changed = self._counter = 0
+        _here.add(self._identity)
+        if (names := self._at.st_nlink) > 1:
             self.release()
             raise UsageError(
-                f"{given} has {self._files.names} names (hard links), while SQLite's log lies beside only one; "
+                f"{given} has {names} names (hard links), while SQLite's log lies beside only one; "
                 f"remove the others: find DIR -samefile {given}"
             )
 
     def watch(self) -> None:
-        self._files.watch()
+        """Record the current files. SQLite removes none of them while a connection is open."""
+        self._log, self._index = ((path, _identity(path)) for path, _ in (self._log, self._index))
+        self._at = os.fstat(self._file)
+        self._remember(os.pread(self._file, _HEADER, 0))
+        self._watched = True
 
     @property
     def lost(self) -> bool:
-        return self._files.lost
+        return self._lost
 
     def check(self) -> None:
-        self._files.check(index=self.lost)
+        self._check(index=self._lost)
 
     def look(self, *, settled: bool | None = None) -> None:
-        self._files.check(settled=settled)
+        self._check(settled=settled)
 
     def release(self) -> None:
-        _here.discard(self._files.identity)
+        _here.discard(self._identity)
         for one in (self._file, self._beside):
             os.close(one)
+
+    def _check(self, *, index: bool = True, settled: bool | None = None) -> None:
+        """Raise `StoreLost` if the path leads to another file or other content, or if the log beside it is gone.
+
+        `index` includes the log's index: without it nothing is lost, but other processes cannot write. `settled` says
+        whether the whole log was moved into the file. If not, because a reader holds it back, the file may be shorter
+        than its header says; if unknown (`None`), that raises `StoreUnavailable`."""
+        if not self._watched:
+            return
+        with self._turn:
+            self._lost = True
+            if problem := self._moved() or self._overwritten(settled):
+                raise StoreLost(f"the database {self._given} {problem}; {_BACK}")
+            for path, was in (self._log, self._index) if index else (self._log,):
+                if _identity(path) != was:
+                    problem = f"the database {self._given} has lost {Path(path).name}, its log; {_MOVED}"
+                    raise StoreLost(problem, only_log=True)
+            self._lost = False
+
+    def _moved(self) -> str:
+        try:
+            self._at = os.stat(self._given)  # noqa: PTH116 - on each commit: `Path` takes three times as long
+        except OSError as error:
+            return f"is not where it was: it was deleted or moved ({error.strerror})"
+        if (self._at.st_dev, self._at.st_ino) != self._identity:
+            return "was replaced by another file"
+        return ""
+
+    def _overwritten(self, settled: bool | None) -> str:
+        """Describe what is wrong with a changed file; empty if only SQLite changed it, whose change counter only
+        grows."""
+        if (self._at.st_size, self._at.st_mtime_ns) == (self._size, self._changed):
+            return ""
+        header, short = self._header()
+        for wait in _WHILE_IT_GROWS if settled and short else ():
+            time.sleep(wait)
+            header, short = self._header()
+        if not header.startswith(_MAGIC) or (short and (settled or self._at.st_size < self._size)):
+            return "was cut off or overwritten"
+        if short and settled is None:
+            raise StoreUnavailable(f"the database {self._given} is shorter than its header says")
+        if _counter_in(header) < self._counter:
+            return "was overwritten with another one"
+        self._remember(header)
+        return ""
+
+    def _header(self) -> tuple[bytes, bool]:
+        """Return the file's header, and whether the file is shorter than it says."""
+        header = os.pread(self._file, _HEADER, 0)
+        return header, os.fstat(self._file).st_size < _size_in(header)
+
+    def _remember(self, header: bytes) -> None:
+        self._size, self._changed = self._at.st_size, self._at.st_mtime_ns
+        self._counter = _counter_in(header)
 
 
 class _Session:
@@ -252,3 +321,22 @@ def _file_system(folder: Path) -> str:
     here = folder.resolve()
     found = [(len(place), kind) for _, place, kind, *_ in mounts if here.is_relative_to(place)]
     return max(found, default=(0, ""))[1]
+
+
+def _size_in(header: bytes) -> int:
+    page, pages = int.from_bytes(header[16:18]), int.from_bytes(header[28:32])
+    return pages * (65_536 if page == 1 else page)
+
+
+def _counter_in(header: bytes) -> int:
+    """Return SQLite's change counter, which grows whenever the first page changes."""
+    return int.from_bytes(header[24:28])
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Return the device and inode that `path` leads to; zeros if it does not exist."""
+    try:
+        at = os.stat(path)  # noqa: PTH116 - as above
+    except OSError:
+        return 0, 0
+    return at.st_dev, at.st_ino

@@ -1,18 +1,25 @@
-"""SQLAlchemy engines, configured so that every commit is durable."""
+"""SQLAlchemy engines, configured so that every commit is durable.
+
+Translates database driver errors to `StoreConflict`, `ValueRefused` and `StoreUnavailable`.
+
+Advisory locks of a transaction, for what is decided by counting rows that others may add meanwhile.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
 
 from .._internal.redaction import register_url_secrets
-from ..errors import UsageError
+from ..errors import StoreConflict, StoreUnavailable, UsageError, ValueRefused
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
 _IDLE = 5_000  # milliseconds that a transaction may wait for its process, whose locks others wait for
@@ -168,3 +175,54 @@ def begin_at_once(connection: Connection) -> Connection:
         driver: Any = connection.connection.dbapi_connection
         driver.execute("PRAGMA busy_timeout = 0")
     return connection
+
+
+_ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
+_LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise errors of SQLAlchemy and SQLite as `StoreConflict` if a constraint is violated, as `ValueRefused` if it is
+    about a value, and otherwise as `StoreUnavailable`."""
+    try:
+        yield
+    except (IntegrityError, sqlite3.IntegrityError) as error:
+        raise StoreConflict(_first_line(error)) from error
+    except (DataError, OverflowError) as error:  # SQLite's driver raises the latter
+        raise ValueRefused(_first_line(error)) from error
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise StoreUnavailable(_first_line(error)) from error
+
+
+def may_be_repeated(error: BaseException | None) -> bool:
+    """Whether PostgreSQL rolled back the transaction in favour of another one, or would not wait for its locks, so that
+    it may simply be repeated."""
+    return _state(error) in _ROLLED_BACK or was_locked_out(error)
+
+
+def was_locked_out(error: BaseException | None) -> bool:
+    """Whether PostgreSQL gave up to wait for a lock, as it was told to."""
+    return _state(error) == _LOCKED_OUT
+
+
+def _state(error: BaseException | None) -> str | None:
+    driver_error = getattr(getattr(error, "__cause__", None), "orig", None)
+    return getattr(driver_error, "sqlstate", None)
+
+
+def _first_line(error: Exception) -> str:
+    said = str(getattr(error, "orig", None) or error).splitlines()
+    return f"the database: {said[0] if said else type(error).__name__}"
+
+
+COUNTING, CLAIMING, SEALING = 7_373_061_895, 7_373_061_896, 7_373_061_897
+"""Arbitrary numbers: of who counts rows against a limit and adds one, of who claims runs within limits, and of who
+continues the chain of the audit log."""
+
+
+def lock_until_end(connection: Connection, number: int) -> None:
+    """Make other transactions that call this with the same number wait until this one ends. SQLite has one writer
+    anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})

@@ -1,9 +1,17 @@
-"""The event log of a run: only the drive with the latest epoch may append."""
+"""The event log of a run: only the drive with the latest epoch may append.
+
+While a reply arrives, each piece (`Said`) is a row of its own. With the reply they become one text in its row, from
+which a client may still resume at any of them: their numbers, and how much of the reply each had. Of their times,
+clients are told the seconds; what is between these is interpolated.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select
@@ -12,7 +20,6 @@ from ..core.events import ENDINGS, Called, Event, Observed, Replied, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
-from .reply_pieces import Piece, dump_pieces, load_pieces
 from .run_queries import find_run, update_run
 from .run_row import RunRow, RunValues
 from .tables import events, messages, runs
@@ -192,7 +199,7 @@ def _entries(after: int, seq: int, *row: Any) -> Iterator[Entry]:
     *read, pieces = row
     entry = _entry(seq, *read)
     if pieces is not None and isinstance(entry.event, Replied):
-        yield from (Entry(*one) for one in load_pieces(pieces, seq, entry.event) if one.seq > after)
+        yield from (one for one in load_pieces(pieces, seq, entry.event) if one.seq > after)
     yield entry
 
 
@@ -203,21 +210,20 @@ def _rows(
     each reply of which pieces are written."""
     rows: list[dict[str, Any]] = []
     joined: list[tuple[int, int]] = []
-    pieces: list[Piece] = []
+    pieces: list[tuple[Entry, Said]] = []
     for entry in entries:
         if isinstance(entry.event, Said):
-            pieces.append(Piece(entry.seq, entry.at, entry.event))
-        elif entry.seq > written:
+            pieces.append((entry, entry.event))
+            continue
+        if entry.seq > written:
             row = _row(run_id, epoch, entry)
             if isinstance(entry.event, Replied) and pieces:
-                row["pieces"] = dump_pieces(pieces, entry.event)
-                joined += [(pieces[0].seq, entry.seq)] if pieces[0].seq <= written else []
+                row["pieces"] = _dump_pieces([one.at for one, _ in pieces], [said for _, said in pieces], entry.event)
+                joined += [(pieces[0][0].seq, entry.seq)] if pieces[0][0].seq <= written else []
                 pieces.clear()
-            rows += [*(_row(run_id, epoch, Entry(*one)) for one in pieces if one.seq > written), row]
-            pieces.clear()
-        else:
-            pieces.clear()
-    rows += [_row(run_id, epoch, Entry(*one)) for one in pieces if one.seq > written]
+            rows += [*(_row(run_id, epoch, one) for one, _ in pieces if one.seq > written), row]
+        pieces.clear()
+    rows += [_row(run_id, epoch, one) for one, _ in pieces if one.seq > written]
     return rows, joined
 
 
@@ -226,3 +232,60 @@ def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:
     held = {"run": run_id, "held": epoch}
     values = {"seq": entry.seq, "epoch": epoch, "at": entry.at, "kind": kind, "payload": payload, "pieces": None}
     return held | values
+
+
+# ── the pieces of a reply ────────────────────────────────────────────────────────────────────────
+
+
+def _dump_pieces(times: Sequence[float], said: Sequence[Said], replied: Replied) -> str:
+    """Return the text that `load_pieces` reads: of most replies, only the lengths of the pieces, negative for those
+    that are no part of the answer, and alone in a list for those of the reasoning."""
+    kept = {"at": _dump_times(times)}
+    lengths = [
+        [len(one.reasoning)] if one.reasoning and not one.text else len(one.text) * (1 if one.answer else -1)
+        for one in said
+    ]
+    short = {**kept, "offset": said[0].offset, "lengths": lengths}
+    if list(_cut(short, replied)) != said:  # the reply says it otherwise
+        short = {**kept, "said": [[one.text, one.answer, one.offset, one.reasoning] for one in said]}
+    return json.dumps(short, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+
+
+def load_pieces(text: str, seq: int, replied: Replied) -> Iterator[Entry]:
+    """Yield the pieces of the reply with number `seq`. Raises `DataError`."""
+    try:
+        values = json.loads(text)
+        whole = values.get("said")
+        said = list(_cut(values, replied)) if whole is None else [Said(*one) for one in whole]
+        for place, (at, event) in enumerate(zip(_load_times(values["at"]), said, strict=True)):
+            yield Entry(seq - len(said) + place, at, event)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"event {seq} has pieces that cannot be read: {error}") from error
+
+
+def _dump_times(times: Sequence[float]) -> list[tuple[int, float]]:
+    """Return the places of those with which a second begins, of the first and of the last, with their times."""
+    last = len(times) - 1
+    known = [at for at in range(len(times)) if at in (0, last) or int(times[at]) != int(times[at - 1])]
+    return [(at, math.floor(times[at] * 1000) / 1000) for at in known]
+
+
+def _load_times(known: Sequence[Sequence[Any]]) -> Iterator[float]:
+    """Yield the times of all pieces, each within its second."""
+    for (place, at), (after, until) in pairwise(known):
+        for one in range(place, after):
+            yield min(at + (until - at) * (one - place) / (after - place), int(at) + 0.999)
+    yield known[-1][1]
+
+
+def _cut(values: dict[str, Any], replied: Replied) -> Iterator[Said]:
+    place, thought, offset = 0, 0, int(values["offset"])
+    for length in values["lengths"]:
+        if isinstance(length, list):
+            yield Said("", "", offset, replied.reply.reasoning[thought : thought + length[0]])
+            thought += length[0]
+            continue
+        text = replied.reply.text[place : place + abs(length)]
+        yield Said(text, text if length > 0 else "", offset)
+        place += abs(length)
+        offset += max(0, length)

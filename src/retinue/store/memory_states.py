@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, select, update
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from .clock import CLOCK
 from .prepared_statements import insert_once
 from .run_row import RunRow
 from .tables import memories
-from .usage_sums import count_bytes, delete_counted
 
 _LONGEST = 256  # characters of a name that is kept as it is
 
@@ -67,22 +66,28 @@ def read_states(connection: Connection, owner: Owner, *, lock: bool = False) -> 
 def put_state(connection: Connection, owner: Owner, part: int, state: MemoryState, before: MemoryState | None) -> bool:
     """Write a state over the one `before`, or as a new one. Return whether it was written: not if another server has
     just written the first one."""
-    now, size = int(CLOCK.now()), len(state.body.encode())
-    values = {"kind": state.kind, "updated_at": now, "bytes": size, "body": state.body}
+    now = int(CLOCK.now())
+    values = {"kind": state.kind, "updated_at": now, "bytes": len(state.body.encode()), "body": state.body}
     if before is None:
         whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
-        if not insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values}):
-            return False
-    else:
-        connection.execute(update(memories).where(memories.c.id == before.id).values(values))
-        size -= len(before.body.encode())
-    count_bytes(connection, owner.tenant, memories, size)
+        return insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values})
+    connection.execute(update(memories).where(memories.c.id == before.id).values(values))
     return True
 
 
 def forget(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> int:
     """Delete what is remembered for a tenant, as far as it matches `where`. Return the number of memories."""
-    return delete_counted(connection, memories, (memories.c.tenant == tenant, *where))
+    return connection.execute(delete(memories).where(memories.c.tenant == tenant, *where)).rowcount
+
+
+def old_memories(connection: Connection, most: int, before: int) -> Sequence[str]:
+    """Return the ids of at most `most` memories that did not change since `before`, in Unix seconds."""
+    return connection.execute(select(memories.c.id).where(memories.c.updated_at < before).limit(most)).scalars().all()
+
+
+def delete_memories(connection: Connection, ids: Sequence[str], before: int) -> None:
+    """Delete those of the memories, of whichever tenants, that still did not change."""
+    connection.execute(delete(memories).where(memories.c.id.in_(ids), memories.c.updated_at < before))
 
 
 def forget_thread(connection: Connection, tenant: str, thread_id: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, text
 
 from .._internal.concurrency import run_in_thread
 from ..errors import StoreUnavailable
-from .db_errors import translate_errors
+from .engines import translate_errors
 
 _CHANNEL = "retinue"
 _NOTIFY = text("SELECT pg_notify(:channel, :said)")

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, Unpack
 
@@ -20,14 +20,12 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Table,
     bindparam,
     case,
     delete,
     exists,
     func,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -56,20 +54,17 @@ from .run_row import (
     run_values,
 )
 from .tables import (
-    contents,
     conversations,
     events,
     items,
     messages,
-    run_images,
     run_metadata,
-    run_tools,
     runs,
     submissions,
     threads,
 )
 from .tenant_view import Page, TenantView
-from .usage_sums import USING, note_gaps
+from .usage_sums import USING
 
 # --- rows: find, insert, update, delete
 
@@ -89,11 +84,15 @@ _SUBMISSIONS = Prepared(
     .where(submissions.c.run_id == bindparam("run"))
     .order_by(submissions.c.number)
 )
-_OF_A_RUN = (
-    *(runs.c.id, submissions.c.run_id, run_metadata.c.run_id, events.c.run_id, contents.c.id, run_images.c.run_id),
-    run_tools.c.run_id,
+_MARK = Prepared(
+    insert(run_metadata).from_select(
+        ["run_id", "tenant", "number", "name", "value"],
+        select(
+            *(runs.c.id, runs.c.tenant, runs.c.number),
+            *(bindparam("key", type_=run_metadata.c.name.type), bindparam("said", type_=run_metadata.c.value.type)),
+        ).where(_ID),
+    )
 )
-"""The row comes first: without it, or waiting for its lock, nobody adds to the others."""
 _ANY_LENGTH = 500  # ids per statement
 _GUARD = {"held": "epoch", "was": "status", "held_thread": "holds"}
 
@@ -148,7 +147,7 @@ def update_run(connection: Connection, run: RunRow, **values: Unpack[RunValues])
 
 def insert_submission(connection: Connection, run: RunRow, submission: Submission) -> RunRow:
     """Insert a submission. Return the run with it."""
-    _SUBMIT.run(connection, {"run_id": run.id, **dump_submission(submission)})
+    _SUBMIT.run(connection, {"run_id": run.id, "tenant": run.tenant, **dump_submission(submission)})
     return run._replace(submissions=(*run.submissions, submission))
 
 
@@ -180,27 +179,13 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete runs with all that belongs to them, and those of their members. Messages on threads and items of
     conversations remain."""
     for start in range(0, len(run_ids), _ANY_LENGTH):
-        some = run_ids[start : start + _ANY_LENGTH]
-        if below := connection.execute(select(runs.c.id).where(runs.c.parent_id.in_(some))).scalars().all():
-            delete_runs(connection, below)
-        _note_gaps(connection, some)
-        for column in _OF_A_RUN:
-            connection.execute(delete(column.table).where(column.in_(some)))
-
-
-def _note_gaps(connection: Connection, run_ids: Sequence[str]) -> None:
-    spans = select(runs.c.tenant, runs.c.created_at, runs.c.ended_at).where(runs.c.id.in_(run_ids))
-    note_gaps(connection, (tuple(row) for row in connection.execute(spans)))
+        connection.execute(delete(runs).where(runs.c.id.in_(run_ids[start : start + _ANY_LENGTH])))
 
 
 def _index_metadata(connection: Connection, run: RunRow) -> None:
-    rows = [
-        {"run_id": run.id, "tenant": run.tenant, "name": name, "value": value}
-        for name, value in run.metadata.items()
-        if _findable(name, 64) and _findable(value, 512)
-    ]
-    if rows:
-        connection.execute(insert(run_metadata), rows)
+    for name, value in run.metadata.items():
+        if _findable(name, 64) and _findable(value, 512):
+            _MARK.run(connection, {"run": run.id, "key": name, "said": value})
 
 
 def _findable(given: str, most: int) -> bool:
@@ -273,9 +258,27 @@ class RunFilter:
 
 def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: RunFilter) -> tuple[list[RunRow], bool]:
     """Return a page of the tenant's runs, in its order, and whether more follow."""
-    ids, more = scope.page_ids(connection, runs, page, *conditions(scope, wanted))
+    query, number = _in_order(scope, wanted)
+    ids, more = scope.select_page(connection, runs, page, query, number)
+    return runs_in_order(connection, [row.id for row in ids]), more
+
+
+def runs_in_order(connection: Connection, ids: Sequence[str]) -> list[RunRow]:
+    """Return the runs with these ids, in the order of the ids; those that are not there are left out."""
     found = {run.id: run for run in read_runs(connection, ROWS.where(runs.c.id.in_(ids)))}
-    return [found[run_id] for run_id in ids], more
+    return [found[run_id] for run_id in ids if run_id in found]
+
+
+def _in_order(scope: TenantView, wanted: RunFilter) -> tuple[Select[Any], ColumnElement[int]]:
+    """Return the query of the ids of the runs that `wanted` selects, and the number by which an index has them in
+    order."""
+    if not wanted.metadata:
+        return select(runs.c.id).where(*conditions(scope, wanted)), runs.c.number
+    (name, value), *more = wanted.metadata.items()
+    rest = conditions(scope, replace(wanted, metadata=dict(more)))
+    marked = (run_metadata.c.tenant == scope.tenant, run_metadata.c.name == name, run_metadata.c.value == value)
+    query = select(runs.c.id).join(run_metadata, run_metadata.c.run_id == runs.c.id)
+    return query.where(*marked, *rest), run_metadata.c.number
 
 
 def own_run_ids(connection: Connection, scope: TenantView, run_ids: Iterable[str]) -> set[str]:
@@ -365,26 +368,20 @@ def shift_expiry(connection: Connection, by: int) -> None:
     connection.execute(update(runs).where(runs.c.expires_at.is_not(None)).values(expires_at=runs.c.expires_at + by))
 
 
-def delete_old_runs(connection: Connection, before: int | None, unstored_before: int | None, most: int) -> int:
-    """Delete at most `most` runs that have ended, with those of their members. Return how many.
-
-    Args:
-        connection: A connection.
-        before: Deletes runs created before this time, in Unix seconds; `None`: none of them.
-        unstored_before: Deletes runs created before this time that have no thread and are not stored, likewise.
-        most: The size of a batch.
-    """
-    tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
-    unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
-    of_status = [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
-    of_chats = [(*unstored, runs.c.created_at < unstored_before)] if unstored_before is not None else []
+def old_runs(connection: Connection, most: int, before: int | None, unstored_before: int | None) -> list[str]:
+    """Return the ids of at most `most` runs that have ended and were created before a time in Unix seconds; of those
+    that have no thread and are not stored, also before another one. `None`: none of them. Members go with their
+    callers, which find their answers there."""
+    old: list[tuple[ColumnElement[bool], ...]] = []
+    old += [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
+    if unstored_before is not None:
+        unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
+        old.append((*unstored, runs.c.created_at < unstored_before))
     found: list[str] = []
-    for old in (*of_chats, *of_status):  # one after the other, so that an index finds each
-        query = select(runs.c.id).where(*old, tops, runs.c.id.not_in(found))
+    for one in old:  # one after the other, so that an index finds each
+        query = select(runs.c.id).where(*one, runs.c.parent_id.is_(None), runs.c.id.not_in(found))
         found += connection.execute(query.limit(most - len(found))).scalars()
-    if found:
-        delete_runs(connection, found)
-    return len(found)
+    return found
 
 
 def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
@@ -464,12 +461,13 @@ def newest_runs(connection: Connection, wanted: RunFilter, tenant: str | None, m
 
 _SHOWN = 2_000  # characters of a stored question that are read
 _PRICED = '%"cost":%'
-_SEARCHED_AT_ONCE = 200  # runs searched at a time
 SEARCHED = 5_000
 """The most runs that a search looks at."""
 _QUESTION = re.compile(
     r'\{"question":("(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)'
 )  # the first field of a log's first event
+_ASKED = (events.c.seq == 1) & (events.c.kind == "started")
+_BEGINNING = func.substr(events.c.payload, 1, _SHOWN).label("payload")
 
 
 class RunFigures(NamedTuple):
@@ -501,21 +499,22 @@ def search_runs(
 ) -> tuple[list[RunRow], bool]:
     """Return a page of the runs whose question contains `text`, whatever the case, and `may_show`, and whether more
     follow. At most `SEARCHED` runs are looked at."""
+    query, number = _in_order(scope, wanted)
+    asked = query.add_columns(_BEGINNING).join(events, (events.c.run_id == runs.c.id) & _ASKED)
+    sought = text.casefold()
+    rows, _ = scope.select_page(connection, runs, page._replace(limit=SEARCHED), asked, number)
+    matching = [row.id for row in rows if sought in (_question(row.payload) or "").casefold()]
     found: list[RunRow] = []
-    sought, after = text.casefold(), page.after
-    for _ in range(SEARCHED // _SEARCHED_AT_ONCE):
-        some, more = page_runs(connection, scope, page._replace(limit=_SEARCHED_AT_ONCE, after=after), wanted)
-        asked = _questions_of(connection, [run.id for run in some])
-        found += [run for run in some if sought in asked.get(run.id, "").casefold() and may_show(run)]
-        if len(found) > page.limit or not more:
+    for start in range(0, len(matching), page.limit + 1):
+        some = runs_in_order(connection, matching[start : start + page.limit + 1])
+        found += filter(may_show, some)
+        if len(found) > page.limit:
             break
-        after = some[-1].id
     return found[: page.limit], len(found) > page.limit
 
 
 def _questions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
-    first = (events.c.run_id.in_(run_ids), events.c.seq == 1, events.c.kind == "started")
-    rows = connection.execute(select(events.c.run_id, func.substr(events.c.payload, 1, _SHOWN)).where(*first))
+    rows = connection.execute(select(events.c.run_id, _BEGINNING).where(events.c.run_id.in_(run_ids), _ASKED))
     read = {run_id: _question(payload) for run_id, payload in rows}
     return {run_id: question for run_id, question in read.items() if question is not None}
 
@@ -625,25 +624,12 @@ _queue = (
 _SINCE = select(func.min(_queue.c.since))
 
 
-# --- copies of what belongs to a run, for another run that begins where it was
-
-_IDS: tuple[tuple[Table, str], ...] = ((run_images, "run_id"), (run_tools, "run_id"), (contents, "id"))
-
-
-def copy_belongings(connection: Connection, run_id: str, to: str) -> None:
-    """Give the run `to` the images, the tools and the long conversation that a run was asked with."""
-    for table, name in _IDS:
-        others = [column for column in table.c if column.name != name]
-        found = select(literal(to), *others).where(table.c[name] == run_id)
-        connection.execute(insert(table).from_select([name, *(column.name for column in others)], found))
-
-
 # --- threads and conversations in which nothing was said for long
 
 _SAID = ((threads, messages, messages.c.thread_id), (conversations, items, items.c.conversation_id))
 
 
-def silent_threads(connection: Connection, before: int, most: int) -> list[str]:
+def silent_threads(connection: Connection, most: int, before: int) -> list[str]:
     """Return the ids of at most `most` threads and conversations that have only messages, items and runs from before
     this time, in Unix seconds, and no run that is active."""
     found: list[str] = []
@@ -653,16 +639,15 @@ def silent_threads(connection: Connection, before: int, most: int) -> list[str]:
     return found
 
 
-def delete_silent(connection: Connection, before: int, ids: Collection[str]) -> int:
+def delete_silent(connection: Connection, ids: Collection[str], before: int) -> int:
     """Delete those of the threads and conversations that are still silent, with all that belongs to them. Return how
     many."""
     deleted = 0
-    for at, (table, parts, owner) in enumerate(_SAID):
+    for at, (table, _, _) in enumerate(_SAID):
         query = _silent(at, before).where(table.c.id.in_(ids)).with_for_update(of=table)
         for tenant, id_ in connection.execute(query).all():
             scope = TenantView(tenant)
             delete_thread_runs(connection, scope, id_)
-            scope.remove(connection, parts, owner == id_)
             scope.remove(connection, table, table.c.id == id_)
             forget_thread(connection, tenant, id_)
             deleted += 1

@@ -198,7 +198,6 @@ class RunRow(NamedTuple):
         return any(one.mark == mark for one in self.submissions)
 
 
-_ENDED_AT = ("completed_at", "failed_at", "cancelled_at", "expired_at")
 _KEPT = (*RunValues.__annotations__, "metadata", "deleted")
 
 
@@ -228,30 +227,11 @@ def dump_values(run: RunRow) -> dict[str, Any]:
 
 
 def load_values(run: RunRow, given: Mapping[str, Any]) -> RunRow:
-    """Return the run as it was when `dump_values` returned `given`; values of version 3 of the schema are known, too.
-    Raises one of `UNREADABLE` for anything else."""
-    if "state" in given:
-        given = _values_of_version_3(given)
+    """Return the run as it was when `dump_values` returned `given`. Raises one of `UNREADABLE` for anything else."""
     if set(given) != set(_KEPT):
         raise ValueError(f"expected the values {', '.join(_KEPT)}")
     values = run_values(given)
     return run._replace(**values, submissions=run.submissions[: values["turns"]])
-
-
-def _values_of_version_3(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert what was kept of a run while its `state` was one JSON object; a drive's values are not needed again."""
-    state = given["state"]
-    usage, error = state.get("usage") or {}, state.get("last_error")
-    values = dict.fromkeys(_KEPT) | {name: given[name] for name in ("status", "holds", "expires_at", "epoch")}
-    values |= {name: state.get(name) for name in ("started_at", "waiting", "deleted")}
-    values |= {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
-    values["ended_at"] = next((state[name] for name in _ENDED_AT if name in state), None)
-    values["incomplete"] = (state.get("incomplete_details") or {}).get("reason")
-    if error is not None:
-        cause = state.get("failure") or {}
-        values["error"] = {**error, "cause": cause.get("code"), "retry_after": cause.get("retry_after")}
-    turns = len(state.get("marks", ()))
-    return values | {"metadata": state.get("metadata") or {}, "attempts": 0, "turns": turns}
 
 
 def dump_submission(submission: Submission) -> dict[str, Any]:

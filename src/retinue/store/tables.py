@@ -1,4 +1,9 @@
-"""The schema. `number` is insertion order; every row belongs to a `tenant`."""
+"""The schema, of which this is the one truth. `number` is insertion order; every row belongs to a `tenant`.
+
+What belongs to a row goes with it (`ON DELETE CASCADE`). No foreign key names what outlives its origin (a message its
+run, a fork the run it was forked from), or what is one of two things (a run's `thread_id` is a thread's or a
+conversation's). `schema` adds what cannot be said here.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -26,6 +32,11 @@ _JSON = JSON(none_as_null=True)
 _TIME = _NUMBER  # Unix seconds: 64 bits everywhere
 
 
+def _part_of(column: str) -> ForeignKey:
+    """Return the reference to a row with which this one is deleted. Index the column that has it."""
+    return ForeignKey(column, ondelete="CASCADE")
+
+
 def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
     """Define a table whose rows have an id and belong to a tenant."""
     return Table(
@@ -40,9 +51,9 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
     )
 
 
-def _of_runs(name: str, *columns: Column[object] | Index) -> Table:
+def _of_runs(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
     """Define a table of what belongs to runs."""
-    run = Column("run_id", String(64), primary_key=True)
+    run = Column("run_id", String(64), _part_of("runs.id"), primary_key=True)
     return Table(name, metadata, run, Column("tenant", String(64), nullable=False), *columns)
 
 
@@ -55,7 +66,7 @@ threads = _owned(
 
 messages = _owned(
     "messages",
-    Column("thread_id", String(64), nullable=False),
+    Column("thread_id", String(64), _part_of("threads.id"), nullable=False),
     Column("run_id", String(64)),
     Column("body", _JSON, nullable=False),
     Index("messages_of_thread", "thread_id", "number"),
@@ -69,7 +80,7 @@ runs = _owned(
     Column("kind", String(16), nullable=False),
     Column("agent", Text, nullable=False),
     Column("thread_id", String(64)),
-    Column("parent_id", String(64)),
+    Column("parent_id", String(64), _part_of("runs.id")),
     Column("root_id", String(64)),
     Column("call_id", String(64)),
     Column("status", String(20), nullable=False),
@@ -106,6 +117,13 @@ runs = _owned(
     Index("runs_of_tenant_by_time", "tenant", "created_at"),
     Index("runs_of_parent", "parent_id"),
     Index("runs_of_origin", "forked_from"),
+    Index(
+        "runs_of_snapshot",
+        "tenant",
+        "snapshot",
+        sqlite_where=text("snapshot IS NOT NULL"),
+        postgresql_where=text("snapshot IS NOT NULL"),
+    ),
     Index("runs_due", "expires_at", sqlite_where=text("holds = 1"), postgresql_where=text("holds")),
     Index(
         "runs_not_stored",
@@ -116,10 +134,8 @@ runs = _owned(
 )
 
 # by which a waiting run resumed: `run_row.Submission` says what the columns mean
-submissions = Table(
+submissions = _of_runs(
     "submissions",
-    metadata,
-    Column("run_id", String(64), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("at", _TIME, nullable=False),
     Column("mark", String(64), nullable=False),
@@ -134,12 +150,13 @@ submissions = Table(
     UniqueConstraint("run_id", "mark"),
 )
 
-# an index: runs by their metadata
+# an index: runs by their metadata, in the order of their `number`
 run_metadata = _of_runs(
     "run_metadata",
     Column("name", String(64), primary_key=True),
     Column("value", String(512), nullable=False),
-    Index("runs_by_metadata", "tenant", "name", "value"),
+    Column("number", _NUMBER, nullable=False),
+    Index("runs_by_metadata", "tenant", "name", "value", "number"),
 )
 
 # specifications of agents, by their hashes, with which runs began
@@ -154,7 +171,7 @@ snapshots = Table(
 events = Table(
     "events",
     metadata,
-    Column("run_id", String(64), primary_key=True),
+    Column("run_id", String(64), _part_of("runs.id"), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("epoch", Integer, nullable=False),
     Column("at", Float, nullable=False),
@@ -170,7 +187,7 @@ conversations = _owned("conversations", Column("body", _JSON, nullable=False))
 # in several conversations
 items = _owned(
     "items",
-    Column("conversation_id", String(64), nullable=False),
+    Column("conversation_id", String(64), _part_of("conversations.id"), nullable=False),
     Column("item_id", String(64), nullable=False),
     Column("run_id", String(64)),
     Column("body", _JSON, nullable=False),
@@ -186,15 +203,17 @@ files = _owned(
     Index("files_by_expiry", "expires_at"),
 )
 
-# contents of files, under their ids, in a table of their own so that listing files does not read them; and long
-# conversations of runs (JSON), because updating a row rewrites all of it
+# contents of files, under their ids, in a table of their own so that listing files does not read them
 contents = Table(
     "contents",
     metadata,
     Column("tenant", String(64), nullable=False),
-    Column("id", String(64), primary_key=True),
+    Column("id", String(64), _part_of("files.id"), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
+
+# long conversations of runs' requests (JSON): updating a run's row rewrites all of it
+run_messages = _of_runs("run_messages", Column("content", LargeBinary, nullable=False))
 
 # images that runs are shown, by the SHA-256 of their bytes, and the runs that show them
 images = Table(
@@ -225,6 +244,7 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
+    Index("memories_by_age", "updated_at"),
 )
 
 # tools that a tenant registered while the server runs
@@ -247,7 +267,7 @@ vector_stores = _owned(
 
 vector_store_batches = _owned(
     "vector_store_batches",
-    Column("vector_store_id", String(64), nullable=False),
+    Column("vector_store_id", String(64), _part_of("vector_stores.id"), nullable=False),
     Column("body", _JSON, nullable=False),
     Index("batches_of_store", "vector_store_id"),
 )
@@ -256,8 +276,8 @@ vector_store_batches = _owned(
 # batch it was added with, `usage_bytes` the size of its indexed text, `indexer` the server that indexes it
 vector_store_files = _owned(
     "vector_store_files",
-    Column("vector_store_id", String(64), nullable=False),
-    Column("file_id", String(64), nullable=False),
+    Column("vector_store_id", String(64), _part_of("vector_stores.id"), nullable=False),
+    Column("file_id", String(64), _part_of("files.id"), nullable=False),
     Column("batch_id", String(64)),
     Column("status", String(20), nullable=False),
     Column("usage_bytes", Integer, nullable=False, default=0),
@@ -311,5 +331,50 @@ processes = Table(
     "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
 )
 
-# the migrations that ran; `compatible`: a server of the version before may have the database open all the same
+# the baseline and the migrations that ran; `compatible`: servers of the version before may have the database open, too
 versions = Table("versions", metadata, Column("version", Integer, primary_key=True), Column("compatible", Boolean))
+
+# a limit of a tenant (or of `DEFAULT`): of `what` at most so much in each `period` ("" for a level); null: no limit
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("what", String(8), primary_key=True),
+    Column("period", String(8), primary_key=True),
+    Column("most", BigInteger),
+)
+
+# how many bytes a tenant keeps of `what`, by triggers (`schema`). Each session of PostgreSQL adds to a `part` of its
+# own, so that none waits for another
+storage_used = Table(
+    "storage_used",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("what", String(16), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
+# what a tenant used on a `day` (since 1970, UTC). Each process adds to a `part` of its own, so none waits for another
+usage_sums = Table(
+    "usage_sums",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("part", String(64), primary_key=True),
+    Column("runs", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+)
+
+# who did what: `audit_log`
+audit_entries = _owned(
+    "audit_entries",
+    Column("actor", String(128), nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("target", String(256), nullable=False),
+    Column("detail", _JSON, nullable=False),
+    Column("request_id", String(64)),
+    Column("address", String(64)),
+    Index("audit_entries_by_age", "created_at"),
+)

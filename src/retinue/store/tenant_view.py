@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.run_context import Incoming
-from .audit_author import SERVER, Author
+from .audit_log import SERVER, Author
 from .prepared_statements import Prepared, bound_insert
 
 
@@ -90,26 +90,21 @@ class TenantView:
     ) -> tuple[list[Row[Any]], bool]:
         """Return the rows of a page, in its order, and whether more follow. An unknown `after` or `before` is
         ignored."""
-        return self._page(connection, table, page, select(table).where(*where))
+        return self.select_page(connection, table, page, select(table).where(*where), table.c.number)
 
-    def page_ids(
-        self, connection: Connection, table: Table, page: Page, *where: ColumnElement[bool]
-    ) -> tuple[list[str], bool]:
-        """Return the ids of the rows of a page, as `page` does."""
-        rows, more = self._page(connection, table, page, select(table.c.id).where(*where))
-        return [row.id for row in rows], more
-
-    def _page(
-        self, connection: Connection, table: Table, page: Page, query: Select[Any]
+    def select_page(
+        self, connection: Connection, table: Table, page: Page, query: Select[Any], number: ColumnElement[int]
     ) -> tuple[list[Row[Any]], bool]:
+        """Return the page of what `query` finds in `table`, as `page` does. `number` is the column, equal to that
+        of the table, that is in order in the index that the query uses."""
         query = query.where(*self._own(table))
         rising = page.order == "asc"
         for id_, forward in ((page.after, True), (page.before, False)):
             at = None if id_ is None else self._number(connection, table, id_)
             if at is not None:
-                query = query.where(table.c.number > at if rising == forward else table.c.number < at)
+                query = query.where(number > at if rising == forward else number < at)
         backwards = page.before is not None and page.after is None  # take the rows next to `before`
-        order = table.c.number.asc() if rising != backwards else table.c.number.desc()
+        order = number.asc() if rising != backwards else number.desc()
         rows = list(connection.execute(query.order_by(order).limit(page.limit + 1)))
         more, rows = len(rows) > page.limit, rows[: page.limit]
         return (rows[::-1] if backwards else rows), more

@@ -9,20 +9,19 @@ its own log, so what its caller observes of it is not counted again. Days are th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, select, text, update
 
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
 from .clock import CLOCK
 from .prepared_statements import Prepared, insert_once
-from .quota_tables import storage_used, usage_gaps, usage_sums
+from .processes import is_free
 from .run_row import RunRow
-from .tables import runs
+from .tables import runs, storage_used, usage_sums
 
 DAY = 86_400
 NANOS = 1_000_000_000
@@ -51,13 +50,16 @@ _USED = Prepared(
 
 _COUNTED = Prepared(select(runs.c.counted).where(runs.c.id == bindparam("run")))
 _MARK = Prepared(update(runs).where(runs.c.id == bindparam("run")).values(counted=bindparam("upto", type_=Integer())))
-TEXTS = "texts"
-_STORED = Prepared(select(func.sum(storage_used.c.bytes)).where(storage_used.c.tenant == bindparam("of")))
-_TEXTS = Prepared(
-    select(func.sum(storage_used.c.bytes)).where(
-        storage_used.c.tenant == bindparam("of"), storage_used.c.what >= TEXTS, storage_used.c.what < f"{TEXTS}~"
+_OF_TENANT = storage_used.c.tenant == bindparam("of")
+_SUM = select(func.sum(storage_used.c.bytes)).where(_OF_TENANT)
+_KEPT, _KEPT_OF_A_KIND = Prepared(_SUM), Prepared(_SUM.where(storage_used.c.what == bindparam("kind")))
+_FOLD = text("""
+    WITH ended AS (
+        DELETE FROM storage_used WHERE part <> 0 AND part NOT IN (SELECT pid FROM pg_stat_activity) RETURNING *
     )
-)
+    INSERT INTO storage_used SELECT tenant, what, 0, sum(bytes) FROM ended GROUP BY tenant, what ORDER BY tenant, what
+    ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes
+""")
 _MEMBERS = Prepared(select(runs.c.call_id).where(runs.c.parent_id == bindparam("run")))
 
 
@@ -71,10 +73,6 @@ class Used(NamedTuple):
     def plus(self, more: Used) -> Used:
         """Return the sum."""
         return Used(self.runs + more.runs, self.tokens + more.tokens, self.cost + more.cost)
-
-    def minus(self, less: Used) -> Used:
-        """Return the difference."""
-        return Used(self.runs - less.runs, self.tokens - less.tokens, self.cost - less.cost)
 
 
 NOTHING = Used()
@@ -156,62 +154,35 @@ def used_since(connection: Connection, tenant: str, day: int) -> dict[int, Used]
     return {row[0]: Used(*map(int, row[1:])) for row in rows}
 
 
-def note_gaps(connection: Connection, spans: Iterable[tuple[str, int, int | None]]) -> None:
-    """Note that logs are deleted: whose, and the times at which each run began and ended."""
-    today = day_of(CLOCK.now())
-    for tenant, day in sorted(set(_days(spans, today))):
-        there = select(usage_gaps.c.day).where(usage_gaps.c.tenant == tenant, usage_gaps.c.day == day)
-        if connection.execute(there).first() is None:
-            insert_once(connection, usage_gaps, {"tenant": tenant, "day": day})
-
-
-def _days(spans: Iterable[tuple[str, int, int | None]], today: int) -> Iterator[tuple[str, int]]:
-    for tenant, began, ended in spans:
-        last = today if ended is None else min(day_of(ended), today)
-        for day in range(max(day_of(began), today - 31), last + 1):
-            yield tenant, day
+def fold_parts(connection: Connection) -> None:
+    """Add the sums of processes that have ended to the common ones. Only one process may do so at a time."""
+    if connection.dialect.name == "sqlite":
+        return
+    past = (usage_sums.c.day < day_of(CLOCK.now()), usage_sums.c.part != SHARED)
+    ended = delete(usage_sums).where(*past, is_free(usage_sums.c.part, ""))
+    rows = connection.execute(ended.returning(*usage_sums.c)).all()
+    for row in sorted(rows, key=lambda one: (one.tenant, one.day)):
+        add_to_sum(connection, row.tenant, row.day, SHARED, Used(row.runs, row.tokens, row.cost))
 
 
 # ── bytes ────────────────────────────────────────────────────────────────────────────────────────
 
+Stored = Literal["texts", "files", "images", "memories"]
+"""What triggers count (`schema`), wherever rows are written or deleted. Texts are what clients wrote: runs' requests,
+imported logs, threads, messages, items, assistants, tools."""
+
+
+def bytes_used(connection: Connection, tenant: str, what: Stored) -> int:
+    """Return the bytes that a tenant keeps of `what`."""
+    return int(_KEPT_OF_A_KIND.rows(connection, {"of": tenant, "kind": what})[0][0] or 0)
+
 
 def bytes_kept(connection: Connection, tenant: str) -> int:
-    """Return the bytes of files, images, memories and texts that a tenant has."""
-    return int(_STORED.rows(connection, {"of": tenant})[0][0] or 0)
+    """Return the bytes of files, images, memories and texts that a tenant keeps."""
+    return int(_KEPT.rows(connection, {"of": tenant})[0][0] or 0)
 
 
-def bytes_used(connection: Connection, tenant: str, table: Table) -> int:
-    """Return the bytes of all of a tenant's rows in `table`, whose use is counted."""
-    return connection.execute(select(storage_used.c.bytes).where(*_count(tenant, table))).scalar() or 0
-
-
-def texts_kept(connection: Connection, tenant: str) -> int:
-    """Return the bytes of the texts that clients of a tenant wrote: runs' requests, imported logs, threads, messages,
-    items, assistants, tools. Triggers count them, wherever rows are written."""
-    return int(_TEXTS.rows(connection, {"of": tenant})[0][0] or 0)
-
-
-def count_bytes(connection: Connection, tenant: str, table: Table | str, more: int) -> None:
-    """Count so many bytes more, or less, of a table or of texts. Call it in the transaction that changes the rows."""
-    if not more:
-        return
-    add = update(storage_used).where(*_count(tenant, table)).values(bytes=storage_used.c.bytes + more)
-    first = {"tenant": tenant, "what": str(table), "bytes": more}
-    while not connection.execute(add).rowcount:
-        if insert_once(connection, storage_used, first):
-            return  # else another server has just inserted the first count
-
-
-def delete_counted(connection: Connection, table: Table, where: Iterable[ColumnElement[bool]]) -> int:
-    """Delete the rows of `table` matching `where`, of whichever tenants, and count them off. Return their number."""
-    rows = connection.execute(delete(table).where(*where).returning(table.c.tenant, table.c.bytes)).all()
-    freed = Counter[str]()
-    for row in rows:
-        freed[row.tenant] += row.bytes
-    for tenant in sorted(freed):  # in the same order everywhere: none waits for another that waits for it
-        count_bytes(connection, tenant, table, -freed[tenant])
-    return len(rows)
-
-
-def _count(tenant: str, table: Table | str) -> tuple[ColumnElement[bool], ...]:
-    return storage_used.c.tenant == tenant, storage_used.c.what == str(table)
+def fold_sessions(connection: Connection) -> None:
+    """Add what sessions counted that have ended to the common part, so that there are few parts to add up."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_FOLD)

@@ -12,9 +12,9 @@ from functools import partial
 
 from ...core.run_context import CALLERS_HEADER, Caller, Incoming, current_run, enter_run_context, parse_callers
 from ...errors import StoreConflict
+from ...store.api_keys import server_secret
 from ...store.database import Database
 from ...store.run_row import RunRow
-from ...store.server_secrets import server_secret
 from ..http.api_errors import ApiError
 
 _SECRET = "server id"

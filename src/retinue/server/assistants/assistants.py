@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from fastapi import APIRouter
 from pydantic import ValidationError
@@ -23,25 +21,12 @@ from ..models.list import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 
 router = APIRouter(route_class=JsonRoute)
-_EMPTY: Object = {
-    "name": None,
-    "description": None,
-    "model": None,
-    "instructions": None,
-    "tools": [],
-    "tool_resources": None,
-    "metadata": {},
-    "temperature": None,
-    "top_p": None,
-    "response_format": "auto",
-    "reasoning_effort": None,
-}
+_DEFAULTS: Object = {"tools": [], "metadata": {}, "response_format": "auto"}  # of fields that are never null
 _REACTING, _PLANNING = ("react", "react_json", "tool_calling"), ("planexec", "humanInLoopPlanExec")
 _OPEAS = {  # OPEA's names of strategies, and the ones of ours that they mean
     **dict.fromkeys(("react_langchain", "react_langgraph", "react_llama"), _REACTING),
     "plan_execute": _PLANNING,
 }
-_NEVER_NULL = ("tools", "metadata", "response_format")
 
 
 @router.post("/assistants")
@@ -50,9 +35,9 @@ async def create_assistant(context: ContextDep, given: AssistantCreate) -> Objec
     wishes = given.sent()
     config = wishes.pop("agent_config", None)
     if config is not None:
-        wishes = configured(context.server.deployment, config, wishes)
-    body = with_changes(_EMPTY, wishes)
-    check(context.server.deployment, body)
+        wishes = apply_config(context.server.deployment, config, wishes)
+    nothing = dict.fromkeys(AssistantUpdate.model_fields)
+    body = changed_body(context.server.deployment, nothing | _DEFAULTS, wishes)
 
     def add(connection: Connection, scope: TenantView) -> Object:
         kept = with_stores(connection, scope, body)
@@ -87,8 +72,7 @@ async def modify_assistant(context: ContextDep, assistant_id: str, given: Assist
 
     def change(connection: Connection, scope: TenantView) -> Object:
         before = find_row(connection, scope, assistants, assistant_id, lock=True)
-        body = with_changes(before.body, given.sent())
-        check(context.server.deployment, body)
+        body = changed_body(context.server.deployment, before.body, given.sent())
         body = with_stores(connection, scope, body)
         row = scope.change(connection, assistants, assistant_id, {"body": body})
         assert row is not None
@@ -109,52 +93,36 @@ async def delete_assistant(context: ContextDep, assistant_id: str) -> Object:
     return await context.write(remove)
 
 
-def with_changes(body: Object, wishes: Object) -> Object:
-    """Return `body` updated with `wishes`; fields that cannot be null get their defaults."""
-    given = {key: _EMPTY[key] if value is None and key in _NEVER_NULL else value for key, value in wishes.items()}
-    return {**body, **given}
-
-
-def check(deployment: Deployment, body: Object) -> None:
-    """Set the assistant's model, if it names none. Raise `ApiError` if its settings fit no agent."""
+def changed_body(deployment: Deployment, body: Object, wishes: Object) -> Object:
+    """Return the body of an assistant with what is wished. Raises `ApiError` if that fits no agent."""
+    given = {key: _DEFAULTS[key] if value is None and key in _DEFAULTS else value for key, value in wishes.items()}
+    body = {**body, **given}
     body["model"] = named_or_only(deployment, body["model"])
     check_functions(deployment.agents[body["model"]], functions_in(body["tools"]))
+    return body
 
 
-def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:
+def apply_config(deployment: Deployment, config: Object, wishes: Object) -> Object:
     """Return `wishes` with OPEA's `agent_config` merged in: the agent, and the settings that a request may change.
     Raises `ApiError` for settings that only the server's file may change."""
     try:
         heeded = AgentConfig.model_validate({key: value for key, value in config.items() if value is not None})
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        raise _of_config(errors[0]) or first_error(
-            [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
-        ) from error
+        found: list[Object] = [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
+        where = ".".join(map(str, found[0]["loc"][1:]))
+        known = ", ".join(AgentConfig.model_fields)
+        message = f"Unknown parameter: '{where}'. A request may set {known}; this server's file sets the rest."
+        unknown = ApiError(400, message, param=where, code="unknown_parameter")
+        raise unknown if found[0]["type"] == "extra_forbidden" else first_error(found) from error
     wanted = [name for name in (wishes.get("model"), heeded.agent_name) if name is not None]
     model = next((name for name in wanted if name in deployment.agents), None)
     if model is None and wanted and deployment.only is None:  # OPEA's clients name what the only agent is made of
         raise no_agent(wanted[0], deployment.agents)
     model = model or next(iter(deployment.agents))
     _check_strategy(heeded.strategy, model, deployment.agents[model].strategy.name)
-    said = {
-        "temperature": heeded.temperature,
-        "top_p": heeded.top_p,
-        "max_tokens": heeded.max_new_tokens,  # per reply
-        "max_steps": heeded.recursion_limit,
-        "instructions": heeded.role_description,
-    }
-    return {key: value for key, value in said.items() if value is not None} | wishes | {"model": model}
-
-
-def _of_config(error: Mapping[str, Any]) -> ApiError | None:
-    """Return the error for a setting that a request may not change."""
-    if error["type"] != "extra_forbidden":
-        return None
-    where = ".".join(map(str, ("agent_config", *error["loc"])))
-    heeded = ", ".join(AgentConfig.model_fields)
-    message = f"Unknown parameter: '{where}'. A request may set {heeded}; this server's file sets the rest."
-    return ApiError(400, message, param=where, code="unknown_parameter")
+    settings = heeded.model_dump(by_alias=True, exclude_none=True, exclude={"agent_name", "strategy"})
+    return {**settings, **wishes, "model": model}
 
 
 def _check_strategy(said: str | None, model: str, strategy: str) -> None:

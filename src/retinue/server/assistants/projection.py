@@ -70,7 +70,7 @@ class StepProjection(Projection):
         self._calls: dict[str, Object] = {}  # of the open step, by call id in the log
         self._tools: Object | None = None
         self._speech = Speech()
-        self._saying: Object | None = None
+        self._message_step: Object | None = None
         self._message: Object | None = None
         self._usage = Usage()
 
@@ -87,58 +87,58 @@ class StepProjection(Projection):
 
     def _fold(self, item: Followed) -> Iterator[Told]:
         if not self._status:
-            yield self._moved("queued", "created")
-            yield self._moved("queued")
+            yield self._move_to("queued", "created")
+            yield self._move_to("queued")
         if isinstance(item, RunRow):
             self.run = item
             yield from self._fold_row(item)
             self.last = item if item.rests else None
         else:
-            yield from self._resumed()
+            yield from self._resume()
             if isinstance(item.event, Finished | Stopped):
                 self._last = item
             else:
                 if self._status == "queued":
-                    yield self._moved("in_progress")
-                yield from self._entry(item)
+                    yield self._move_to("in_progress")
+                yield from self._fold_entry(item)
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
     def _fold_row(self, run: RunRow) -> Iterator[Told]:
         if len(self.run.submissions) > self.turn:
-            yield from self._resumed()
+            yield from self._resume()
         elif run.status == "requires_action":
-            yield from self._waits()
+            yield from self._end_turn()
         elif not run.active and self._status != run.status:
-            yield from self._ended(run)
+            yield from self._end(run)
 
-    def _resumed(self) -> Iterator[Told]:
+    def _resume(self) -> Iterator[Told]:
         """End the previous turn, if that was not emitted, and begin the next one if the run resumed."""
-        yield from self._waits()
+        yield from self._end_turn()
         if self._status == "requires_action" and len(self.run.submissions) > self.turn:
             given = self.run.submissions[self.turn]
             self.turn += 1
             for call in given.answered:
-                yield from self._observed(call, given.decisions[call].message, given.at)
-            yield self._moved("queued")
+                yield from self._observe(call, given.decisions[call].message, given.at)
+            yield self._move_to("queued")
 
-    def _waits(self) -> Iterator[Told]:
+    def _end_turn(self) -> Iterator[Told]:
         if self._last is not None:
-            yield from self._entry(self._last)
-            yield self._moved("requires_action")
+            yield from self._fold_entry(self._last)
+            yield self._move_to("requires_action")
             self._last = None
 
-    def _ended(self, run: RunRow) -> Iterator[Told]:
+    def _end(self, run: RunRow) -> Iterator[Told]:
         if self._status == "in_progress" and run.status == "cancelled":
-            yield self._moved("cancelling")
+            yield self._move_to("cancelling")
         if self._last is not None:
-            yield from self._entry(self._last, run.status)
+            yield from self._fold_entry(self._last, run.status)
             self._last = None
-        yield from self._close(run)
+        yield from self._close_steps(run)
         self._status = run.status
         yield f"thread.run.{run.status}", run_object(run)
 
-    def _moved(self, status: Status, name: str = "") -> Told:
+    def _move_to(self, status: Status, name: str = "") -> Told:
         """Return the run as it was on reaching this status, whatever happened since."""
         self._status = status
         run = self.run
@@ -157,7 +157,7 @@ class StepProjection(Projection):
         then = run._replace(status=status, expires_at=until, started_at=started, waiting=calls)
         return f"thread.run.{name or status}", run_object(then._replace(error=None, ended_at=None, incomplete=None))
 
-    def _close(self, run: RunRow) -> Iterator[Told]:
+    def _close_steps(self, run: RunRow) -> Iterator[Told]:
         """End the open steps of a run that ended without an answer."""
         status = {"incomplete": "failed"}.get(run.status, run.status)
         at = run.ended_at or 0
@@ -170,20 +170,20 @@ class StepProjection(Projection):
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
-    def _entry(self, entry: Entry, status: str = "") -> Iterator[Told]:
+    def _fold_entry(self, entry: Entry, status: str = "") -> Iterator[Told]:
         self._citations.see(entry.event)
         if isinstance(entry.event, Paused | Resumed | Observed):
             self._log.append(entry.event)
         self._usage += request_usage(entry.event) or Usage()
         match entry.event:
             case Called(action=action) | Paused(action=action):
-                yield from self._call(action, entry)
+                yield from self._fold_call(action, entry)
             case Observed(observation=observation):
-                yield from self._observed(observation.call_id, observation.text, entry.at)
+                yield from self._observe(observation.call_id, observation.text, entry.at)
         for said in self._speech.hear(entry, status):
-            yield from self._said(said, entry.at, over=status not in ("", "completed"))
+            yield from self._tell_message(said, entry.at, over=status not in ("", "completed"))
 
-    def _call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
+    def _fold_call(self, action: AgentAction, entry: Entry) -> Iterator[Told]:
         if isinstance(entry.event, Paused):
             self._asked[action.id] += 1
         self._first = self._first or action.id
@@ -199,8 +199,8 @@ class StepProjection(Projection):
             return
         if self._tools is None:
             details: Object = {"type": "tool_calls", "tool_calls": []}
-            self._tools = self._step("tools", self._first, "tool_calls", details, entry.at)
-            yield from self._opened(self._tools)
+            yield from self._begin_step(self._first, details, entry.at)
+            self._tools = self.steps[-1]
         call = self._shown_call(action)
         call["function"]["output"] = None
         calls = self._tools["step_details"]["tool_calls"]
@@ -211,7 +211,7 @@ class StepProjection(Projection):
     def _shown_call(self, action: AgentAction) -> Object:
         return tool_call(self.run, action, arguments_of(action, self._given), self._asked[action.id])
 
-    def _observed(self, call: str, output: str, at: float) -> Iterator[Told]:
+    def _observe(self, call: str, output: str, at: float) -> Iterator[Told]:
         self._pending.discard(call)
         self._first = self._first if self._pending else None
         if self._tools is None or call not in self._calls:
@@ -219,37 +219,39 @@ class StepProjection(Projection):
         self._calls[call]["function"]["output"] = output
         yield from logs_delta(self._tools, self._calls[call])
         if all(one["function"]["output"] is not None for one in self._calls.values()):
-            yield self._completed(self._tools, at)
+            yield self._complete(self._tools, at)
             self._tools, self._calls = None, {}
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _said(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
+    def _tell_message(self, said: MessageDelta, at: float, *, over: bool) -> Iterator[Told]:
         """`over` means that the run ended without an answer, which ends the message's step, too."""
         if self._message is None:
-            yield from self._speak(said)
-        message, step = self._message, self._saying
+            yield from self._begin_message(said)
+        message, step = self._message, self._message_step
         assert message is not None
         assert step is not None
         if said.more:
-            yield self._delta(message, said.more)
+            content = [{"index": 0, "type": "text", "text": {"value": said.more, "annotations": []}}]
+            delta = {"id": message["id"], "object": "thread.message.delta", "delta": {"content": content}}
+            yield "thread.message.delta", delta
         if not said.ended:
             return
         message |= message_body(self.run, said.text, int(at), said.reason, self._citations.annotations(said.text))
         yield f"thread.message.{'incomplete' if said.reason else 'completed'}", message
         if said.reason is None:
-            yield self._completed(step, at)
+            yield self._complete(step, at)
         elif not over:
             step |= {"status": "failed", "failed_at": int(at), "last_error": _CUT}
             yield "thread.run.step.failed", step
-        self._message = self._saying = None
+        self._message = self._message_step = None
 
-    def _speak(self, said: MessageDelta) -> Iterator[Told]:
+    def _begin_message(self, said: MessageDelta) -> Iterator[Told]:
         """Begin a message."""
         id_ = message_id(self.run.id, said.number)
         details = {"type": "message_creation", "message_creation": {"message_id": id_}}
-        self._saying = self._step("message", said.number, "message_creation", details, said.began)
-        yield from self._opened(self._saying)
+        yield from self._begin_step(said.number, details, said.began)
+        self._message_step = self.steps[-1]
         body = message_body(self.run, "", 0, None)
         body |= {"content": [], "status": "in_progress", "completed_at": None}
         ids = {"id": id_, "created_at": int(said.began), "thread_id": self.run.thread_id}
@@ -257,16 +259,11 @@ class StepProjection(Projection):
         yield "thread.message.created", self._message
         yield "thread.message.in_progress", self._message
 
-    def _delta(self, message: Object, text: str) -> Told:
-        content = [{"index": 0, "type": "text", "text": {"value": text, "annotations": []}}]
-        return (
-            "thread.message.delta",
-            {"id": message["id"], "object": "thread.message.delta", "delta": {"content": content}},
-        )
-
     # ── steps ────────────────────────────────────────────────────────────────────────────────────
 
-    def _step(self, kind: str, which: str | int, type_: str, details: Object, at: float) -> Object:
+    def _begin_step(self, which: str | int, details: Object, at: float) -> Iterator[Told]:
+        """Add a step to `steps`. `which` tells it from the others of its kind."""
+        kind = "message" if details["type"] == "message_creation" else "tools"
         step = {
             "id": derived_id("step_", self.run.id, kind, which),
             "object": "thread.run.step",
@@ -274,7 +271,7 @@ class StepProjection(Projection):
             "assistant_id": assistant_of(self.run),
             "thread_id": self.run.thread_id,
             "run_id": self.run.id,
-            "type": type_,
+            "type": details["type"],
             "status": "in_progress",
             "step_details": details,
             "metadata": {},
@@ -282,13 +279,10 @@ class StepProjection(Projection):
         }
         step |= dict.fromkeys(("last_error", "expires_at", "expired_at", "cancelled_at", "failed_at", "completed_at"))
         self.steps.append(step)
-        return step
-
-    def _opened(self, step: Object) -> Iterator[Told]:
         yield "thread.run.step.created", step
         yield "thread.run.step.in_progress", step
 
-    def _completed(self, step: Object, at: float) -> Told:
+    def _complete(self, step: Object, at: float) -> Told:
         usage, self._usage = usage_object(self._usage), Usage()
         step |= {"status": "completed", "completed_at": int(at), "usage": usage}
         return "thread.run.step.completed", step

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
 from fastapi import Request
-from sqlalchemy import Connection, Text, bindparam, cast, select
+from sqlalchemy import Connection
 
 from ...runs.failpoints import failpoint
-from ...store.prepared_statements import Prepared
 from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
-from ...store.tables import assistants, messages, threads
+from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
+from ...store.thread_messages import newest_messages
 from ..agents.deployment import Deployment
 from ..agents.overrides import check_functions, functions_in
-from ..content.file_intake import Place, check_kind
-from ..content.file_parts import files_in
+from ..content.message_files import check_kind, files_in
 from ..content.threads import add_messages, add_thread, check_attachments, check_images
 from ..context import Context, Server
 from ..http.api_errors import ApiError, not_found
@@ -28,9 +26,9 @@ from ..http.objects import Object, find_row, own_run, run_object, thread_object
 from ..models.list import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_for
 from .projection import RunEvents
-from .schemas import RunCreate, ThreadRunCreate
+from .schemas import RunCreate, Settings, ThreadRunCreate
 
-_FROM_ASSISTANT = ("temperature", "top_p", "response_format", "reasoning_effort", "tools", "max_tokens", "max_steps")
+_FROM_ASSISTANT = (*Settings.model_fields, "max_tokens", "max_steps")  # the last two from OPEA's `agent_config`
 _AS_ASKED = (
     "max_prompt_tokens",
     "max_completion_tokens",
@@ -40,15 +38,6 @@ _AS_ASKED = (
     "include",
 )
 _LATEST = 10  # messages of a thread that are looked at
-_NEWEST = (
-    select(messages.c.body)
-    .where(messages.c.tenant == bindparam("tenant"), messages.c.thread_id == bindparam("thread"))
-    .order_by(messages.c.number.desc())
-    .limit(_LATEST)
-)
-_TEXT = cast(_NEWEST.subquery().c.body, Text)
-_SHOWS = Prepared(select(bindparam("found", 1)).where(_TEXT.contains('"image', autoescape=True)))  # or says so
-_NEW = Prepared(_NEWEST)
 
 
 class _AssistantRun(RunApi):
@@ -84,7 +73,7 @@ class SubmittedOutputs(_AssistantRun):
         ttl = self.context.server.options.run_ttl
         return Begun(*answer_calls(connection, scope.author, run, self._outputs, ttl))
 
-    async def write(self, *, small: bool = False) -> Begun:
+    async def write(self) -> Begun:
         """Write, between two points at which tests kill the server."""
         failpoint("before decision")
         begun = await super().write()
@@ -101,66 +90,51 @@ class CreatedRun(_AssistantRun):
         super().__init__(context, request, stream=asked.stream)
         self._asked = asked
         self._thread_id = thread_id
-        self._sighted = False  # whether the model sees the images that the run is about
-        if isinstance(asked, ThreadRunCreate):
-            self._thread = {} if asked.thread is None else asked.thread.sent()
-            if asked.tool_resources is not None:
-                self._thread["tool_resources"] = asked.tool_resources.sent()
+        sent = asked.sent()
+        self._thread = {**(sent.get("thread") or {}), **{n: sent[n] for n in ("tool_resources",) if sent.get(n)}}
         self._given: list[Object] = (
-            asked.sent().get("additional_messages") if isinstance(asked, RunCreate) else self._thread.get("messages")
+            sent.get("additional_messages") if isinstance(asked, RunCreate) else self._thread.get("messages")
         ) or []
+
+    async def prepare(self) -> None:
+        """Raise `ApiError` if the model cannot see an image since the last answer: one in the messages that were sent
+        with the request, or one on the thread."""
+        model, images = await self.context.read(self._shown_images)
+        agent = self.context.server.deployment.agents.get(model)
+        for where in images:
+            if agent is not None:
+                await check_kind(agent, where)
+
+    def _shown_images(self, connection: Connection, scope: TenantView) -> tuple[str, list[str]]:
+        """Return the model that is asked, and where there are images since the last answer. Raises `ApiError` if a file
+        of the messages sent does not exist."""
+        check_images(connection, scope, self._given)
+        name = "additional_messages" if isinstance(self._asked, RunCreate) else "thread.messages"
+        sent = [(f"{name}[{at}].content", one) for at, one in enumerate(self._given)][::-1]
+        newest = newest_messages(connection, scope.tenant, self._thread_id, _LATEST) if self._thread_id else []
+        there = [(f"messages[-{at}].content", body) for at, body in enumerate(newest, 1)]
+        since = [one for said in (sent, there) for one in takewhile(lambda one: one[1]["role"] == "user", said)]
+        images = [f"{where}[{number}]" for where, body in since for number, _ in files_in(body["content"])]
+        if self._asked.model or not images:
+            return self._asked.model or "", images
+        return find_row(connection, scope, assistants, self._asked.assistant_id).body["model"], images
 
     def begin(self, connection: Connection, scope: TenantView) -> Begun:
         """Add the run."""
-        thread_id, server = self._thread_id, self.context.server
-        if not self._sighted and thread_id and _SHOWS.rows(connection, {"tenant": scope.tenant, "thread": thread_id}):
-            raise _ShowsImages
+        server = self.context.server
         if isinstance(self._asked, RunCreate):
-            run, halted = start_run(connection, scope, server, thread_id, self._asked)
+            run, halted = start_run(connection, scope, server, self._thread_id, self._asked)
             return Begun(run, halted=halted)
         thread = add_thread(connection, scope, self._thread)
         request = request_of(connection, scope, server.deployment, self._asked)
         new = NewRun("assistant", request, thread.id, self._asked.metadata)
         return Begun(add_run(connection, scope, new, server.options.run_ttl), more=thread_object(thread))
 
-    async def write(self, *, small: bool = False) -> Begun:
-        """Add the run. Raises `ApiError` if its model cannot see an image since the last answer: one in the messages
-        that were sent with the request, or one on the thread."""
-        begun = None
-        if not any(True for one in self._given for _ in files_in(one["content"])):
-            with suppress(_ShowsImages):  # rare; the model may have to be asked whether it sees: in no transaction
-                begun = await super().write(small=True)
-        if begun is None:
-            await self._check_sight()
-            self._sighted = True
-            begun = await super().write()
+    async def write(self) -> Begun:
+        """Add the run, before a point at which tests kill the server."""
+        begun = await super().write()
         failpoint("after run is made")
         return begun
-
-    async def _check_sight(self) -> None:
-        name = "additional_messages" if isinstance(self._asked, RunCreate) else "thread.messages"
-        sent = [Place(f"{name}[{at}].content", one["role"], one["content"]) for at, one in enumerate(self._given)]
-        places = list(takewhile(lambda place: place.role == "user", reversed(sent)))
-        model, there = await self.context.read(self._shown_before)
-        agent = self.context.server.deployment.agents.get(model)
-        for place in (*places, *there):
-            for number, _ in files_in(place.content):
-                if agent is not None:
-                    await check_kind(agent, f"{place.where}[{number}]")
-
-    def _shown_before(self, connection: Connection, scope: TenantView) -> tuple[str, list[Place]]:
-        """Return the model that is asked, and what was said on the thread since the last answer. Raises `ApiError` if a
-        file of the messages sent does not exist."""
-        check_images(connection, scope, self._given)
-        asked = self._asked
-        model = asked.model or find_row(connection, scope, assistants, asked.assistant_id).body["model"]
-        newest = _NEW.rows(connection, {"tenant": scope.tenant, "thread": self._thread_id})
-        since = takewhile(lambda body: body["role"] == "user", (body for (body,) in newest))
-        return model, [Place(f"messages[-{at}].content", "user", body["content"]) for at, body in enumerate(since, 1)]
-
-
-class _ShowsImages(Exception):
-    """Nothing was written, since there may be images on the thread."""
 
 
 def start_run(

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...runs.run_view import read_run
 from ...store.run_queries import RunFilter, page_runs, set_metadata
 from ...store.run_row import RunRow
 from ...store.tables import threads
@@ -20,7 +19,7 @@ from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import MetadataUpdate, SubmitToolOutputs
-from ..http.objects import Include, Object, Wanted, find_row, list_objects, listed, run_object
+from ..http.objects import Include, Object, Wanted, find_row, list_objects, listed, own_view, run_object
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..run_session import RunSession, cancel_active
@@ -152,9 +151,7 @@ async def _steps(context: Context, thread_id: str, run_id: str, include: Sequenc
 
     def work(connection: Connection, scope: TenantView) -> list[Object]:
         run_of(connection, scope, thread_id, run_id)
-        view = read_run(connection, scope, run_id)
-        if view is None:
-            raise not_found("run", run_id)
+        view = own_view(connection, scope, run_id)
         run = view.run
         progress = StepProjection(run, tools_of(context.server.deployment, run), context.server.options, include)
         items: list[Followed] = [*view.log, run]

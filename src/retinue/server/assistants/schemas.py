@@ -32,23 +32,29 @@ from ..http.common_schemas import (
 )
 
 Tools = Annotated[list[Tool], Field(max_length=128)]
+Count = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Detail = Literal["auto", "low", "high"]
 
 
-class AssistantUpdate(Wire):
-    """`POST /assistants/{id}`: only the fields sent change."""
+class Settings(Wire):
+    """What both an assistant and a run say. Those that a run does not say are its assistant's."""
+
+    tools: Tools | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    response_format: ResponseFormat | None = None
+    reasoning_effort: Effort | None = None
+
+
+class AssistantUpdate(Settings):
+    """`POST /assistants/{id}`: only the fields sent change. The fields are those of an assistant."""
 
     model: Annotated[Name, Field(json_schema_extra=lambda schema: schema.pop("default", None))] = ""  # none was sent
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=512)] | None = None
     instructions: Instructions | None = None
-    tools: Tools | None = None
     tool_resources: ToolResources | None = None
     metadata: Metadata | None = None
-    temperature: Temperature | None = None
-    top_p: Share | None = None
-    response_format: ResponseFormat | None = None
-    reasoning_effort: Effort | None = None
 
 
 class AssistantCreate(AssistantUpdate):
@@ -58,17 +64,18 @@ class AssistantCreate(AssistantUpdate):
 
 
 class AgentConfig(Wire):
-    """The supported settings of OPEA's `agent_config`; others are refused. `strategy` must be the agent's own."""
+    """The supported settings of OPEA's `agent_config`, with our names for them; others are refused. `strategy` must be
+    the agent's own."""
 
     model_config = ConfigDict(extra="forbid")
 
     agent_name: str | None = None
     strategy: str | None = None
-    role_description: Instructions | None = None
-    recursion_limit: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    role_description: Annotated[Instructions | None, Field(serialization_alias="instructions")] = None
+    recursion_limit: Annotated[Count | None, Field(serialization_alias="max_steps")] = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    max_new_tokens: Annotated[Count | None, Field(serialization_alias="max_tokens")] = None  # per reply
 
 
 class TextPart(Wire):
@@ -142,7 +149,7 @@ class ThreadCreate(ThreadUpdate):
     messages: Annotated[list[MessageCreate], Many] | None = None
 
 
-class RunWishes(Wire):
+class RunWishes(Settings):
     """The fields common to both ways to create a run. Missing or null ones are taken from the assistant."""
 
     assistant_id: Id
@@ -152,14 +159,10 @@ class RunWishes(Wire):
     metadata: Metadata | None = None
     stream: bool | None = None
     tool_choice: ToolChoice | None = None
-    response_format: ResponseFormat | None = None
-    temperature: Temperature | None = None
-    top_p: Share | None = None
     max_prompt_tokens: Tokens | None = None
     max_completion_tokens: Tokens | None = None
     truncation_strategy: TruncationStrategy | None = None
     parallel_tool_calls: bool | None = None
-    reasoning_effort: Effort | None = None
     include: list[str] | None = None  # OpenAI's clients send it in the query
 
 

@@ -58,7 +58,6 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
     def remove(connection: Connection, scope: TenantView) -> list[RunRow]:
         find_row(connection, scope, threads, thread_id, lock=True)  # nothing is added to it meanwhile
         there = delete_thread_runs(connection, scope, thread_id)
-        scope.remove(connection, messages, messages.c.thread_id == thread_id)
         scope.remove(connection, threads, threads.c.id == thread_id)
         forget_thread(connection, scope.tenant, thread_id)
         return there

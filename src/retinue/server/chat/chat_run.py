@@ -12,11 +12,9 @@ from ..._internal.concurrency import run_in_thread
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents.overrides import check_functions, functions_in
-from ..content.conversation_history import SYSTEM, conversation, text_of
-from ..content.file_intake import Place, take_in_files
-from ..content.file_parts import Shown, files_in, shown_in
-from ..content.message_content import Readable, prepare_files
+from ..agents.overrides import SAMPLING, check_functions, functions_in
+from ..content.conversation import SYSTEM, conversation, text_of
+from ..content.message_files import Place, Readable, Shown, files_in, prepare_files, shown_in, take_in_files
 from ..content.threads import add_messages, find_or_add_thread
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, tier_of
@@ -25,26 +23,12 @@ from ..http.objects import Object, run_of_call
 from ..models.audio import check_sound, hear_messages
 from ..models.list import named_or_only
 from ..run_session import FAILED, Begun, NewRun, RunApi, RunSession, add_run, answer_calls, error_of_run
-from .projection import Chunks, Entries, completion
+from .projection import Chunks, Entries, TextChunks, completion, text_completion
 from .schemas import ChatCreate, check_supported
 from .sound import SpokenChunks, add_sound, restore_speech, spoken_stream
 
 Said = Sequence[Mapping[str, Any]]
-_KEPT = (
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-    "temperature",
-    "top_p",
-    "stop",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "verbosity",
-    "store",
-)
+_KEPT = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "store", *SAMPLING)
 
 
 class ChatRun(RunApi):
@@ -64,15 +48,19 @@ class ChatRun(RunApi):
     async def prepare(self) -> None:
         """Check the parameters, and load the files and sounds of the messages."""
         body, context = self.body, self.context
-        check_supported(body)
+        check_supported(body, "functions", "function_call", "logprobs", "top_logprobs", "web_search_options")
         agent = context.server.deployment.agents[self._model]
-        await check_sound(context, self._model, body.modalities or (), body.audio)
+        if body.modalities:
+            await check_sound(context, self._model, body.modalities, body.audio)
         sent = body.sent()
         if functions := functions_in(sent.get("tools") or ()):
             await run_in_thread(check_functions, agent, functions)
         text = body.messages if isinstance(body.messages, str) else None
         said = sent["messages"] if text is None else [{"role": "user", "content": text}]
-        said = await hear_messages(context, self._model, await restore_speech(context, said))
+        if any(one.get("audio") for one in said):
+            said = await restore_speech(context, said)
+        if self._model in context.server.deployment.ears:
+            said = await hear_messages(context, self._model, said)
         await prepare_files(context, (one.get("content") for one in said))
         places = (Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(said))
         self._shown = await take_in_files(context, agent, places)
@@ -145,6 +133,20 @@ class ChatRun(RunApi):
         if isinstance(self.body.messages, str):
             answer["text"] = answer["choices"][0]["message"]["content"]  # where OPEA's clients look
         return answer
+
+
+class TextRun(ChatRun):
+    """A request for a completion of a prompt, which is a chat's only message."""
+
+    def projection(self, begun: Begun) -> Chunks:
+        """Return the chunks of the answer."""
+        return TextChunks(begun.run, with_usage=self.body.with_usage, reasoning=False)
+
+    async def answer(self, session: RunSession, begun: Begun) -> Object:
+        """Return the completion once the run rests."""
+        chat = await super().answer(session, begun)
+        (choice,) = chat["choices"]
+        return text_completion(chat, choice["message"]["content"], choice["finish_reason"])
 
 
 def _waiting_run(connection: Connection, scope: TenantView, said: Said) -> tuple[RunRow, list[tuple[str, str]]] | None:

@@ -136,6 +136,31 @@ class Chunks(Projection):
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
+class TextChunks(Chunks):
+    """The event stream of a prompt's completion."""
+
+    def chunk(self, delta: Object, finish: str | None = None) -> Object:
+        """Return a chunk."""
+        return text_completion(super().chunk(delta, finish), delta.get("content"), finish)
+
+    def end(self, run: RunRow) -> Iterator[Object]:
+        """Yield the chunks with which the stream ends."""
+        yield from map(_as_text, super().end(run))  # with the usage
+
+
+def text_completion(chat: Object, text: str | None, finish: str | None) -> Object:
+    """Return a completion of a chat, or a chunk of one, as one of a prompt. Raises `ApiError` if the run waits."""
+    if finish == "tool_calls":
+        message = "A person must approve what this model is about to do; completions have no place for this. Use chat."
+        raise ApiError(400, message, code="awaiting_human", headers={"x-should-retry": "false"})
+    choice = {"text": text or "", "index": 0, "logprobs": None, "finish_reason": finish}
+    return {**_as_text(chat), "choices": [choice]}
+
+
+def _as_text(chat: Object) -> Object:
+    return {**chat, "id": chat["id"].removeprefix("chat"), "object": "text_completion"}
+
+
 def usage(run: RunRow, reasoned: int) -> Object:
     """Return the run's token usage since its last completion; `reasoned` are the tokens of reasoning in it."""
     now, told = run.usage or Usage(), run.submissions[-1].usage if run.submissions and run.usage else Usage()

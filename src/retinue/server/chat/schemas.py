@@ -28,7 +28,6 @@ from ..http.common_schemas import (
 from ..models.audio import AudioOption
 
 MaxTokens = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
-Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class Called(Wire):
@@ -114,7 +113,24 @@ class ChatReasoning(Wire):
 Reasoning = Annotated[bool | ChatReasoning, ByJson("one of a boolean or an object")]
 
 
-class ChatCreate(OneOfTwo):
+class Sampled(Wire):
+    """What both kinds of completions say of how they are sampled and streamed."""
+
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: MaxTokens | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    stop: Stops | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, int] | None = None
+    user: str | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
+
+
+class ChatCreate(Sampled, OneOfTwo):
     """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server),
     `reasoning` and `include_reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be
     plain text (OPEA's RFC on agents)."""
@@ -137,25 +153,13 @@ class ChatCreate(OneOfTwo):
 
     model: str | None = None
     messages: Messages
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
-    temperature: Temperature | None = None
-    top_p: Share | None = None
     max_completion_tokens: MaxTokens | None = None
-    max_tokens: MaxTokens | None = None
-    stop: Stops | None = None
-    seed: Seed | None = None
-    n: Annotated[int, Field(ge=1, le=1)] | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    logit_bias: dict[str, int] | None = None
     metadata: Metadata | None = None
     store: bool | None = None
-    user: str | None = None
     reasoning_effort: Effort | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     modalities: list[str] | None = None
@@ -163,7 +167,7 @@ class ChatCreate(OneOfTwo):
     thread_id: Id | None = None
     reasoning: Reasoning | None = None
     include_reasoning: bool | None = None
-    # would change the answer but cannot be supported: refused by `check_supported`
+    # would change the answer but cannot be supported: refused
     functions: list[dict[str, Any]] | None = None
     function_call: Any = None
     logprobs: bool | None = None
@@ -202,19 +206,35 @@ class ChatCreate(OneOfTwo):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-_INSTEAD = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}
-_UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "web_search_options")
+class CompletionCreate(Sampled):
+    """The request for a completion of a prompt, which is one text; tokens and several prompts are refused."""
+
+    model: str
+    prompt: Annotated[
+        Text | Annotated[list[Text], Field(min_length=1, max_length=1)],
+        ByJson("one of a string or an array of one string"),
+    ]
+    best_of: Annotated[int, Field(ge=1, le=1)] | None = None
+    # would change the answer but cannot be supported
+    suffix: str | None = None
+    echo: bool | None = None
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+
+    def as_chat(self) -> ChatCreate:
+        """Return the same as a chat, whose only message is the prompt. Raises `ApiError` for what no chat has."""
+        check_supported(self, "suffix", "echo", "logprobs")
+        sent = self.sent()
+        for name in ("suffix", "echo", "logprobs", "best_of"):
+            sent.pop(name, None)
+        prompt = sent.pop("prompt")
+        said = [{"role": "user", "content": prompt if isinstance(prompt, str) else prompt[0]}]
+        return ChatCreate.model_validate({**sent, "messages": said})
 
 
-def check_supported(body: ChatCreate) -> None:
+def check_supported(body: Wire, *names: str) -> None:
     """Raise `ApiError` for parameters that would change the answer but are not supported."""
-    for name in _UNSUPPORTED:
+    instead = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}
+    for name in names:
         if getattr(body, name):
-            message = f"Unsupported parameter: '{name}' is not supported with this model.{_INSTEAD.get(name, '')}"
+            message = f"Unsupported parameter: '{name}' is not supported with this model.{instead.get(name, '')}"
             raise ApiError(400, message, param=name, code="unsupported_parameter")
-
-
-class ChatUpdate(Wire):
-    """The modifiable fields of a stored completion."""
-
-    metadata: Metadata | None = None

@@ -103,9 +103,7 @@ async def restore_speech(context: Context, messages: Sequence[Mapping[str, Any]]
     def work(connection: Connection, scope: TenantView) -> list[dict[str, Any]]:
         return [_restored(connection, scope, one, f"messages[{at}].audio.id") for at, one in enumerate(messages)]
 
-    if any(one.get("audio") for one in messages):
-        return await context.read(work)
-    return [dict(one) for one in messages]
+    return await context.read(work)
 
 
 def _restored(connection: Connection, scope: TenantView, said: Mapping[str, Any], where: str) -> dict[str, Any]:

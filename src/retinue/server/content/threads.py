@@ -11,17 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...store.run_queries import thread_holder
 from ...store.run_row import RunRow
 from ...store.tables import files, messages, threads
 from ...store.tenant_view import Kept, TenantView
+from ...store.thread_messages import thread_by_key
 from ..files.routes import file_of
 from ..files.schemas import Expiry, FileWish, StoreCreate
 from ..files.stores import attach, make_store, store_of
 from ..http.api_errors import ApiError, first_error, missing_parameter, not_found
-from ..http.authentication import allowed, missing as missing_scope
+from ..http.authentication import has_scope, missing_scope
 from ..http.objects import Object, find_row, new_id
 
 Given = Sequence[Mapping[str, Any]]
@@ -71,8 +72,7 @@ def find_thread(connection: Connection, scope: TenantView, key: str, *, lock: bo
     row = scope.find(connection, threads, key, lock=lock)
     if row is not None or key.startswith("thread_"):
         return row
-    own = select(threads).where(threads.c.tenant == scope.tenant, threads.c.key == key)
-    return connection.execute(own.with_for_update(key_share=True) if lock else own).first()
+    return thread_by_key(connection, scope.tenant, key, lock=lock)
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +153,7 @@ def with_stores(connection: Connection, scope: TenantView, body: Object, expires
     wishes = (resources.get("file_search") or {}).get("vector_stores")
     if wishes is None:
         return body
-    if wishes and not allowed(scope.scopes, "agents"):  # as for POST /vector_stores
+    if wishes and not has_scope(scope.scopes, "agents"):  # as for POST /vector_stores
         raise missing_scope("agents")
     ids = list(_ids(resources, "file_search", "vector_store_ids"))
     for number, wish in enumerate(wishes):

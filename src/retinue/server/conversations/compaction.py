@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...store.server_secrets import server_secret
+from ...store.api_keys import server_secret
 from ...store.tenant_view import TenantView
 from ..http.api_errors import ApiError
 from ..http.objects import Object

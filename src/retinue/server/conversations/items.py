@@ -130,7 +130,7 @@ def append_items(
         find_conversation(connection, scope, conversation_id, lock=True)
     elif scope.find(connection, conversations, conversation_id, lock=True) is None:
         return []
-    named = [_identified(connection, scope, one) for one in given]
+    named = [_name_item(connection, scope, one) for one in given]
     ids = [one["id"] for one in named]
     there = select(items.c.item_id).where(items.c.conversation_id == conversation_id, items.c.item_id.in_(ids))
     seen, new = set(connection.execute(there).scalars()), list[Object]()
@@ -148,7 +148,7 @@ def append_items(
     return new
 
 
-def _identified(connection: Connection, scope: TenantView, item: Mapping[str, Any]) -> Object:
+def _name_item(connection: Connection, scope: TenantView, item: Mapping[str, Any]) -> Object:
     """Return an item in its stored form, with an id."""
     if kind_of(item) == "item_reference":
         if (body := find_anywhere(connection, scope, item["id"])) is None:

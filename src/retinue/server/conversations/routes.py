@@ -77,8 +77,7 @@ async def delete_conversation(context: ContextDep, conversation_id: str) -> Obje
     """Delete a conversation and its items."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
-        _free(connection, scope, conversation_id)
-        scope.remove(connection, items, items.c.conversation_id == conversation_id)
+        _lock_idle(connection, scope, conversation_id)
         scope.remove(connection, conversations, conversations.c.id == conversation_id)
         forget_thread(connection, scope.tenant, conversation_id)
         return deletion_object(conversation_id, "conversation")
@@ -106,7 +105,7 @@ async def create_items(context: ContextDep, conversation_id: str, given: ItemsCr
     """Add items to a conversation, and return them as stored."""
 
     def add(connection: Connection, scope: TenantView) -> Object:
-        _free(connection, scope, conversation_id)
+        _lock_idle(connection, scope, conversation_id)
         added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
         return listed([item_view(one, include) for one in added], False)
 
@@ -129,14 +128,14 @@ async def delete_item(context: ContextDep, conversation_id: str, item_id: str) -
     """Delete an item, and return the conversation."""
 
     def remove(connection: Connection, scope: TenantView) -> Object:
-        row = _free(connection, scope, conversation_id)
+        row = _lock_idle(connection, scope, conversation_id)
         scope.remove(connection, items, items.c.id == _get_item(connection, scope, conversation_id, item_id).id)
         return _conversation_object(row)
 
     return await context.write(remove)
 
 
-def _free(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
+def _lock_idle(connection: Connection, scope: TenantView, conversation_id: str) -> Kept:
     """Return the row of a conversation without an active run, which may be changed. A run that waits for its client or
     a person does not count as active."""
     row = find_conversation(connection, scope, conversation_id, lock=True)

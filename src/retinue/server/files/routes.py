@@ -13,7 +13,6 @@ from sqlalchemy import Connection, select
 from ...store.audit_log import record
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
-from ...store.usage_sums import count_bytes
 from ..context import ContextDep
 from ..http.api_errors import ApiError, invalid_value, missing_parameter
 from ..http.limits import check_file
@@ -52,9 +51,9 @@ async def create_file(
 
     def add(connection: Connection, scope: TenantView) -> Object:
         check_file(connection, scope, len(data))
+        kept = scope.add(connection, files, row)
         scope.insert(connection, contents, {"id": row["id"], "content": data})
-        count_bytes(connection, scope.tenant, files, len(data))
-        return file_object(scope.add(connection, files, row))
+        return file_object(kept)
 
     return await context.write(add)
 
@@ -102,13 +101,10 @@ async def delete_file(context: ContextDep, file_id: str) -> Object:
     """Delete a file, and remove it from vector stores."""
 
     def remove(connection: Connection, scope: TenantView) -> list[str]:
-        kept = file_of(connection, scope, file_id)
+        file_of(connection, scope, file_id)
         of_file = (vector_store_files.c.tenant == scope.tenant, vector_store_files.c.file_id == file_id)
         there = list(connection.execute(select(vector_store_files.c.vector_store_id).where(*of_file)).scalars())
-        scope.remove(connection, vector_store_files, of_file[1])
-        scope.remove(connection, contents, contents.c.id == file_id)
         if scope.remove(connection, files, files.c.id == file_id):
-            count_bytes(connection, scope.tenant, files, -int(kept.body["bytes"]))
             record(connection, scope.author, scope.tenant, "file.deleted", file_id)
         return there
 

@@ -13,7 +13,7 @@ from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, missing_parameter, not_found
-from ..http.objects import Object, Wanted, list_rows, new_id
+from ..http.objects import Object, Wanted, deletion_object, list_rows, new_id
 from ..http.request_body import JsonRoute
 from .schemas import BatchCreate, FileChange, FileWish
 from .stores import attach, count_files, store_of
@@ -79,7 +79,7 @@ async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: 
 
     await context.write(remove)
     context.server.indexing.wake(vector_store_id)
-    return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
+    return deletion_object(file_id, "vector_store.file")
 
 
 @router.get("/files/{file_id}/content")

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select
 
 from ...documents.document_store import check_installed
 from ...errors import UsageError
-from ...store.tables import files, vector_store_batches, vector_store_files, vector_stores
+from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Kept, TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, invalid_value
@@ -76,8 +76,6 @@ async def delete_store(context: ContextDep, vector_store_id: str) -> Object:
 
     def remove(connection: Connection, scope: TenantView) -> None:
         store_of(connection, scope, vector_store_id, lock=True)
-        for table in (vector_store_files, vector_store_batches):
-            scope.remove(connection, table, table.c.vector_store_id == vector_store_id)
         scope.remove(connection, vector_stores, vector_stores.c.id == vector_store_id)
 
     await context.write(remove)

@@ -141,20 +141,7 @@ def api_error_of(error: Exception) -> ApiError:
 # ── what is wrong with a parameter ────────────────────────────────────────────────────────────────
 
 _QUOTED = re.compile(r"'([^']*)'")
-_WANTED = {
-    "string_type": "a string",
-    "int_type": "an integer",
-    "int_parsing": "an integer",
-    "int_from_float": "an integer",
-    "float_type": "a decimal",
-    "float_parsing": "a decimal",
-    "bool_type": "a boolean",
-    "bool_parsing": "a boolean",
-    "list_type": "an array",
-    "dict_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-}
+_TYPES = {"string": "a string", "int": "an integer", "float": "a decimal", "bool": "a boolean", "list": "an array"}
 _BOUNDS = {
     "greater_than_equal": ("ge", "below_min_value", "below minimum value", ">="),
     "less_than_equal": ("le", "above_max_value", "above maximum value", "<="),
@@ -165,33 +152,31 @@ _SHOWN = 200  # characters of the given value
 def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     """Return the first of pydantic's `errors` as an API error."""
     error = errors[0]
-    kind, given = error["type"], error["input"]
+    kind, given, where = error["type"], error["input"], parameter_path(error["loc"])
     context: Mapping[str, Any] = error.get("ctx") or {}
-    where = parameter_path(error["loc"])
-    if kind == "missing":
-        return (
-            missing_parameter(where)
-            if where
-            else ApiError(400, "You must send a JSON object as the body of your request.")
-        )
-    if kind == "moved":
-        name, now = context["name"], context["now"]
-        message = f"Unsupported parameter: '{name}'. In this API, it is called {now}. Try again with the new parameter."
-        return ApiError(400, message, param=name, code="unsupported_parameter")
-    if kind == "foreign":
-        name = context["name"]
-        return _refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
-    if kind == "extra_forbidden":
-        return _refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
-    if kind in _WANTED:
-        return wrong_type(where, _WANTED[kind], given)
-    if kind == "either":
-        return wrong_type(where, error["msg"], given)
-    if kind == "by_type":
-        return _by_type(where, _QUOTED.findall(error["msg"]), given)
-    if kind == "literal_error":
-        return _literal(where, _QUOTED.findall(context["expected"]), given)
-    return _size(where, error, context) or invalid_value(where, error["msg"])
+    match kind:
+        case "missing" if not where:
+            return ApiError(400, "You must send a JSON object as the body of your request.")
+        case "missing":
+            return missing_parameter(where)
+        case "moved":
+            name, now = context["name"], context["now"]
+            said = (
+                f"Unsupported parameter: '{name}'. In this API, it is called {now}. Try again with the new parameter."
+            )
+            return _refusal(said, name, "unsupported_parameter")
+        case "foreign" | "extra_forbidden":
+            name = context.get("name", where)
+            return _refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+        case "either":
+            return wrong_type(where, error["msg"], given)
+        case "by_type":
+            return _wrong_kind(where, _QUOTED.findall(error["msg"]), given)
+        case "literal_error":
+            return _unsupported(where, _QUOTED.findall(context["expected"]), given)
+    if wanted := _wanted_type(kind):
+        return wrong_type(where, wanted, given)
+    return _wrong_size(where, error, context) or invalid_value(where, error["msg"])
 
 
 def missing_parameter(where: str, why: str = "") -> ApiError:
@@ -204,111 +189,87 @@ def wrong_type(where: str, wanted: str, given: Any) -> ApiError:
     subject = f"'{where}'" if where else "the body of your request"
     meant = given.lower() if wanted == "a boolean" and isinstance(given, str) else ""
     hint = f" Write {meant}, without quotes." if meant in ("true", "false") else ""
-    return _refusal(
-        f"Invalid type for {subject}: expected {wanted}, but got {_called(given)} instead.{hint}", where, "invalid_type"
-    )
+    said = f"Invalid type for {subject}: expected {wanted}, but got {_type_of(given)} instead.{hint}"
+    return _refusal(said, where, "invalid_type")
 
 
-def invalid_value(where: str, problem: str) -> ApiError:
+def invalid_value(where: str, problem: str, code: str = "invalid_value") -> ApiError:
     """Return the error for an otherwise invalid value."""
-    return _refusal(f"Invalid '{where}': {problem}.", where, "invalid_value")
+    return _refusal(f"Invalid '{where}': {problem}.", where, code)
 
 
 def parameter_path(location: Sequence[str | int]) -> str:
     """Return a pydantic location as a path: `tools[0].function.name`."""
-    said = ""
+    path = ""
     for part in location[1:]:  # after "body", "query" or "path"
         if isinstance(part, int):
-            said += f"[{part}]"
+            path += f"[{part}]"
         elif not (part.startswith("<") and part.endswith(">")) and part != "[key]":
-            said += f".{part}" if said else part
-    return said
+            path += f".{part}" if path else part
+    return path
 
 
-def _by_type(where: str, names: Sequence[str], given: Any) -> ApiError:
+def _wrong_kind(where: str, names: Sequence[str], given: Any) -> ApiError:
     if not isinstance(given, Mapping):
         return wrong_type(where, "an object", given)
     inner = f"{where}.type" if where else "type"
-    return _literal(inner, names, given["type"]) if "type" in given else missing_parameter(inner)
+    return _unsupported(inner, names, given["type"]) if "type" in given else missing_parameter(inner)
 
 
-def _literal(where: str, names: Sequence[str], given: Any) -> ApiError:
+def _unsupported(where: str, names: Sequence[str], given: Any) -> ApiError:
     if not isinstance(given, str):
         return wrong_type(where, "a string", given)
-    return _refusal(f"Invalid value: '{given[:_SHOWN]}'. Supported values are: {_or(names)}.", where, "invalid_value")
+    *others, last = (f"'{name}'" for name in names)
+    supported = f"{', '.join(others)}{',' if len(others) > 1 else ''} and {last}" if others else last
+    said = f"Invalid value: '{given[:_SHOWN]}'. Supported values are: {supported}."
+    return _refusal(said, where, "invalid_value")
 
 
-def _or(names: Sequence[str]) -> str:
-    quoted = [f"'{name}'" for name in names]
-    if len(quoted) < 3:
-        return " and ".join(quoted)
-    return f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
-
-
-def _size(where: str, error: Mapping[str, Any], context: Mapping[str, Any]) -> ApiError | None:
+def _wrong_size(where: str, error: Mapping[str, Any], context: Mapping[str, Any]) -> ApiError | None:
     kind, given = error["type"], error["input"]
     if kind in _BOUNDS:
         key, code, said, sign = _BOUNDS[kind]
         limit = context[key]
         number = "decimal" if isinstance(limit, float) else "integer"
-        words = f"{number} {said}. Expected a value {sign} {_number(limit)}, but got {str(given)[:_SHOWN]} instead"
-        return _refusal(f"Invalid '{where}': {words}.", where, f"{number}_{code}")
-    if kind == "string_too_long" and error["loc"][-1] == "[key]":
-        where = where.rpartition(".")[0]
-        return _long(where, "property name", "property_name_above_max_length", context["max_length"], len(given))
-    if kind == "string_too_long":
-        return _long(where, "string", "string_above_max_length", context["max_length"], len(given))
-    if kind == "string_too_short":
-        return _empty(where, "string", context["min_length"])
-    if kind == "too_short":
-        return _empty(where, "array", context["min_length"])
-    if kind == "too_long" and isinstance(given, Mapping):
-        most = context["max_length"]
-        words = f"Expected an object with at most {most} properties, but got an object with {len(given)} properties"
-        return _refusal(
-            f"Invalid '{where}': too many properties. {words} instead.", where, "object_above_max_properties"
-        )
-    if kind == "too_long":
-        return _long(where, "array", "array_above_max_length", context["max_length"], len(given))
+        bound = int(limit) if limit == int(limit) else limit
+        problem = f"{number} {said}. Expected a value {sign} {bound}, but got {str(given)[:_SHOWN]} instead"
+        return invalid_value(where, problem, f"{number}_{code}")
     if kind == "string_pattern_mismatch":
-        pattern = context["pattern"]
-        words = f"string does not match pattern. Expected a string that matches the pattern '{pattern}'"
-        return _refusal(f"Invalid '{where}': {words}.", where, "invalid_value")
-    return None
+        wanted = f"Expected a string that matches the pattern '{context['pattern']}'"
+        return invalid_value(where, f"string does not match pattern. {wanted}")
+    what = "a string" if kind.startswith("string") else "an array"
+    name = what.partition(" ")[2]
+    if kind in ("string_too_short", "too_short"):
+        wanted = f"Expected {what} with minimum length {context['min_length']}, but got an empty {name} instead"
+        return invalid_value(where, f"empty {name}. {wanted}", f"empty_{name}")
+    if kind not in ("string_too_long", "too_long"):
+        return None
+    most, code = context["max_length"], f"{name}_above_max_length"
+    if kind == "too_long" and isinstance(given, Mapping):
+        wanted = f"Expected an object with at most {most} properties, but got an object with {len(given)} properties"
+        return invalid_value(where, f"too many properties. {wanted} instead", "object_above_max_properties")
+    if error["loc"][-1] == "[key]":
+        where, what, name = where.rpartition(".")[0], "a property name", "property name"
+        code = "property_name_above_max_length"
+    problem = f"Expected {what} with maximum length {most}, but got {what} with length {len(given)} instead"
+    return invalid_value(where, f"{name} too long. {problem}", code)
 
 
-def _number(limit: float) -> str:
-    return str(int(limit)) if limit == int(limit) else str(limit)
+def _wanted_type(kind: str) -> str | None:
+    """Return the type that an error of pydantic's says is wanted, with its article."""
+    name, _, problem = kind.partition("_")
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        return "an object"
+    return _TYPES.get(name) if problem in ("type", "parsing", "from_float") else None
 
 
-def _long(where: str, what: str, code: str, most: int, size: int) -> ApiError:
-    one = f"an {what}" if what == "array" else f"a {what}"
-    words = f"{what} too long. Expected {one} with maximum length {most}, but got {one} with length {size} instead"
-    return _refusal(f"Invalid '{where}': {words}.", where, code)
-
-
-def _empty(where: str, what: str, least: int) -> ApiError:
-    one = f"an {what}" if what == "array" else f"a {what}"
-    words = f"empty {what}. Expected {one} with minimum length {least}, but got an empty {what} instead"
-    return _refusal(f"Invalid '{where}': {words}.", where, f"empty_{what}")
-
-
-def _called(given: Any) -> str:
+def _type_of(given: Any) -> str:
     """Return a value's JSON type, with its article."""
-    match given:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int():
-            return "an integer"
-        case float():
-            return "a decimal"
-        case Mapping():
-            return "an object"
-    return "an array"
+    if given is None:
+        return "null"
+    if isinstance(given, Mapping):
+        return "an object"
+    return _TYPES.get({"str": "string"}.get(type(given).__name__, type(given).__name__), "an array")
 
 
 def _refusal(message: str, where: str, code: str) -> ApiError:

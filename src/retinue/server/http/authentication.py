@@ -1,7 +1,5 @@
-"""The scope that each request requires. No other module decides this.
-
-Authentication and scope checks of API keys, before any of the body is read.
-"""
+"""API keys and their scopes, which are checked before any of the body is read. No other module decides which scope a
+request requires."""
 
 from __future__ import annotations
 
@@ -43,24 +41,40 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "memories": "memories",
     "tools": "tools",
 }
-_PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
-_AUDIT = re.compile(r"/v1/audit(/.*)?")
-_OPERATORS = re.compile(r"/v1/studio/evals(/.*)?")  # no tenant's
+_SPECIAL: tuple[tuple[re.Pattern[str], ScopeName], ...] = (  # also to read
+    (re.compile(r"/v1/memories(/.*)?"), "memories"),
+    (re.compile(r"/v1/studio/evals(/.*)?"), "prompts"),  # no tenant's
+    (re.compile(r"/v1/audit(/.*)?"), "audit"),
+)
 _ASKING = re.compile(  # POSTs that only read
     r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
 )
+_OPEN = ("/health", "/ready")
+_PAGES = re.compile(  # they show nothing of any tenant
+    r"/|/docs|/redoc|/openapi\.json|/studio|/studio/.*|(/a2a/.+)?/\.well-known/agent-card\.json"
+)
+_HELD = (
+    1.0  # seconds before a wrong key too many is answered: immediate retries would cost more than all other requests
+)
+_LOOKED_AT = 2.0  # seconds between checks of an open stream's key
+_MISSING = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
+    "(i.e. Authorization: Bearer YOUR_KEY)."
+)
 
 
-def needed(method: str, path: str) -> ScopeName:
+def is_open(method: str, path: str) -> bool:
+    """Whether a request needs no key."""
+    return path in _OPEN or (method == "GET" and _PAGES.fullmatch(path) is not None)
+
+
+def required_scope(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
     `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
     `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require `all`."""
-    if _PRIVATE.fullmatch(path):
-        return "memories"
-    if _OPERATORS.fullmatch(path):
-        return "prompts"
-    if _AUDIT.fullmatch(path):
-        return "audit"
+    for pattern, name in _SPECIAL:
+        if pattern.fullmatch(path):
+            return name
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
     if path.startswith("/a2a/"):
@@ -69,37 +83,28 @@ def needed(method: str, path: str) -> ScopeName:
     return _WRITING.get(words[0], "all") if version == "v1" and words else "all"
 
 
-def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
-    """Whether a key with `scopes` may make requests that require `wanted`."""
-    if wanted == "prompts":
-        return sees_prompts(scopes)
-    if wanted == "audit":
-        return scopes is not None and "audit" in scopes
+def has_scope(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
+    """Whether a key with `scopes` may make requests that require `wanted`. No other scope contains `prompts` or
+    `audit`, nor does a key without scopes have these."""
+    if wanted in ("prompts", "audit"):
+        return scopes is not None and wanted in scopes
     return scopes is None or "all" in scopes or wanted in scopes
 
 
 def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
-    """Whether a key sees the operator's prompts, and the engines' own words. No other scope contains this one, nor does
-    a key without scopes have it."""
-    return scopes is not None and "prompts" in scopes
+    """Whether a key sees the operator's prompts, and the engines' own words."""
+    return has_scope(scopes, "prompts")
 
 
-def missing(wanted: ScopeName) -> ApiError:
+def missing_scope(wanted: ScopeName) -> ApiError:
     """Return the error for a key without the scope `wanted`."""
     message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
     return ApiError(403, message, code="missing_scope")
 
 
-OPEN = ("/health", "/ready")
-PAGES = ("/", "/docs", "/redoc", "/openapi.json", "/studio")  # they show nothing of any tenant
-STUDIO = "/studio/"
-_CARD = re.compile(r"(/a2a/.+)?/\.well-known/agent-card\.json")  # nor do these
-_HELD = 1.0  # seconds before a wrong key too many is answered
-_LOOKED_AT = 2.0  # seconds between checks of an open stream's key
-_MISSING = (
-    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
-    "(i.e. Authorization: Bearer YOUR_KEY)."
-)
+def is_stream(start: Message) -> bool:
+    """Whether the response is an event stream."""
+    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
 class Authentication:
@@ -113,22 +118,41 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        method = scope.get("method", "POST")  # a WebSocket counts as POST
-        if scope["type"] == "lifespan" or is_open(method, scope["path"]):
+        method, path = scope.get("method", "POST"), scope.get("path", "")  # a WebSocket counts as POST
+        if scope["type"] == "lifespan" or is_open(method, path):
             await self._app(scope, receive, send)
             return
         try:
-            said = _said(Headers(scope=scope).get("authorization", ""))
-            key = await self._known(said, _address(scope))
-            if not allowed(key.scopes, wanted := needed(method, scope["path"])):
-                raise missing(wanted)
+            said, key = await self._check(scope, required_scope(method, path))
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(key=key, tenant=key.tenant)
         if scope["type"] == "websocket":  # requests over it are checked one by one
             await self._app(scope, receive, send)
-            return
+        else:
+            await self._pass(said, scope, receive, send)
+
+    async def _check(self, scope: Scope, wanted: ScopeName) -> tuple[str, Key]:
+        """Return a request's key, as it was sent and as it is known. Raises `ApiError`."""
+        scheme, _, said = Headers(scope=scope).get("authorization", "").partition(" ")
+        said = said.strip()
+        if scheme.lower() != "bearer" or not said:
+            raise _unauthorized(_MISSING, None)
+        key = await self._keys.find(said)
+        if key is None and (seconds := math.ceil(self._wrong.count(_address(scope)))) > 0:
+            await asyncio.sleep(_HELD)
+            wait = {"retry-after": str(seconds), "x-should-retry": "false"}
+            message = f"Too many incorrect API keys were sent from your address. Please try again in {seconds}s."
+            raise ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
+        if key is None:
+            raise _incorrect(said)
+        if not has_scope(key.scopes, wanted):
+            raise missing_scope(wanted)
+        return said, key
+
+    async def _pass(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request. A stream is cut off, with an error, once its key becomes invalid."""
         watching: list[asyncio.Task[None]] = []
 
         def see(head: Message) -> None:
@@ -138,24 +162,16 @@ class Authentication:
 
         scope["state"].setdefault("heads", []).append(see)
         try:
-            async with asyncio.timeout(None) as limit:  # a stream lasts while its key is valid
+            async with asyncio.timeout(None) as limit:
                 await self._app(scope, receive, send)
         except TimeoutError:
             if not (watching and limit.expired()):
                 raise
-            await send(_ending(_incorrect(said)))
+            end = frame(_incorrect(said).body, "error").encode()
+            await send({"type": "http.response.body", "body": end, "more_body": False})
         finally:
             for task in watching:
                 task.cancel()
-
-    async def _known(self, said: str, address: str) -> Key:
-        key = await self._keys.find(said)
-        if key is None:
-            if (seconds := self._wrong.count(address)) > 0:
-                await asyncio.sleep(_HELD)  # otherwise immediate retries would cost more than all other requests
-                raise _too_many(seconds)
-            raise _incorrect(said)
-        return key
 
     async def _watch(self, said: str, limit: asyncio.Timeout) -> None:
         """Expire `limit` once the key becomes invalid."""
@@ -167,43 +183,6 @@ class Authentication:
         limit.reschedule(asyncio.get_running_loop().time())
 
 
-def is_open(method: str, path: str) -> bool:
-    """Whether a request needs no key."""
-    return path in OPEN or (method == "GET" and _is_page(path))
-
-
-def _is_page(path: str) -> bool:
-    return path in PAGES or path.startswith(STUDIO) or _CARD.fullmatch(path) is not None
-
-
-def is_stream(start: Message) -> bool:
-    """Whether the response is an event stream."""
-    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
-
-
-def key_excerpt(key: str) -> str:
-    """Return a printable excerpt of a key: both ends, if the key is long enough."""
-    return f"{key[:4]}****{key[-4:]}" if len(key) > 12 and key.isascii() and key.isprintable() else "****"
-
-
-def _said(header: str) -> str:
-    scheme, _, key = header.partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key:
-        raise _refusal(_MISSING, None)
-    return key
-
-
-def _incorrect(key: str) -> ApiError:
-    return _refusal(f"Incorrect API key provided: {key_excerpt(key)}.", "invalid_api_key")
-
-
-def _too_many(seconds: float) -> ApiError:
-    wait = {"retry-after": str(math.ceil(seconds)), "x-should-retry": "false"}
-    message = f"Too many incorrect API keys were sent from your address. Please try again in {math.ceil(seconds)}s."
-    return ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
-
-
 def _address(scope: Scope) -> str:
     """Return the client's address; for IPv6 its /64 network, since a client may have many addresses in it."""
     host = (scope.get("client") or ("",))[0]
@@ -213,10 +192,11 @@ def _address(scope: Scope) -> str:
     return str(host)
 
 
-def _refusal(message: str, code: str | None) -> ApiError:
+def _incorrect(key: str) -> ApiError:
+    """Return the error for an incorrect key: it shows both ends, if the key is long enough."""
+    ends = f"{key[:4]}****{key[-4:]}" if len(key) > 12 and key.isascii() and key.isprintable() else "****"
+    return _unauthorized(f"Incorrect API key provided: {ends}.", "invalid_api_key")
+
+
+def _unauthorized(message: str, code: str | None) -> ApiError:
     return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})
-
-
-def _ending(error: ApiError) -> Message:
-    """Return the last message of a stream that is cut off by `error`."""
-    return {"type": "http.response.body", "body": frame(error.body, "error").encode(), "more_body": False}

@@ -1,8 +1,5 @@
-"""The socket at which a server listens.
-
-Closes idle connections, and connections beyond the limits per address and of all, so that they do not shut out
-others.
-"""
+"""The socket at which a server listens, and limits on its connections: idle ones, and those beyond the limits per
+address and of all, are closed, so that they do not shut out others."""
 
 from __future__ import annotations
 
@@ -10,19 +7,27 @@ import asyncio
 import errno
 import socket
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
-from uvicorn._types import ASGISendEvent
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from ...errors import UsageError
 from .request_body import MAX_OTHER_BYTES
 
 BACKLOG = 2_048  # connections that may wait
+ACCEPTED = 32
+"""Connections that are accepted in one turn of the event loop: all of them take a descriptor before one is counted."""
+HEADERS = 20.0  # seconds from connecting, or from a request's first byte, to the end of its headers
+SOCKETS: dict[str, Any] = {
+    "ws": "websockets-sansio",
+    "ws_max_size": MAX_OTHER_BYTES,
+    "ws_per_message_deflate": False,
+}
+"""uvicorn's WebSocket options: messages are limited like bodies, and uncompressed, so that the limit is exact."""
+_MOST_OPEN = 65_536  # file descriptors that a process asks for
+_RESERVED = 0.25  # of them, for the database, files and other servers
+_CONNECTION = "connection"  # the key of a connection in the state of its requests
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -46,15 +51,6 @@ def url_of(host: str, listening: socket.socket) -> str:
     return f"http://{name}:{listening.getsockname()[1]}"
 
 
-HEADERS = 20.0  # seconds from connecting, or from a request's first byte, to the end of its headers
-
-
-_MOST_OPEN = 65_536  # file descriptors that a process asks for
-ACCEPTED = 32
-"""Connections that are accepted in one turn of the event loop: all of them take a descriptor before one is counted."""
-_RESERVED = 0.25  # of them, for the database, files and other servers
-
-
 def raise_descriptor_limit() -> int:
     """Raise the limit of open files, as far as this process may. Return how many of them connections may take."""
     try:
@@ -62,135 +58,145 @@ def raise_descriptor_limit() -> int:
     except ImportError:  # Windows has no such limit
         return _MOST_OPEN
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    most = _MOST_OPEN if soft == resource.RLIM_INFINITY else min(soft, _MOST_OPEN)
+    most = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):
+            most = soft
     return max(1, most - max(5 * ACCEPTED, int(_RESERVED * most)))
 
 
-def connections(most: int, seconds: float = HEADERS) -> Any:
-    """Return uvicorn's HTTP protocol with a timeout of `seconds` for headers, at most `most` connections per address,
-    and as many of all addresses as there are file descriptors for them."""
-    return partial(_Bounded, _Places(most, raise_descriptor_limit()), seconds)
+class Connections:
+    """The open connections of a server. One address may have `each`, and all together as many as there are file
+    descriptors for them: for one more, the address that has most without a request loses the longest idle of these.
+    Headers must arrive within `seconds`.
 
+    uvicorn bounds neither, but takes the protocol of a connection as an option (`protocol`). Which connections have a
+    request is known by the application (`watch`).
+    """
 
-class _Places:
-    """The open connections by address. `most` may be open of one address, and `total` of all."""
+    def __init__(self, each: int, seconds: float = HEADERS) -> None:
+        self.seconds = seconds
+        self._each = each
+        self._total = raise_descriptor_limit()
+        self._open: Counter[str] = Counter()  # by address
+        self._idle: dict[str, dict[_Connection, None]] = {}  # without a request, by address, the longest idle first
 
-    def __init__(self, most: int, total: int) -> None:
-        self._most = most
-        self._total = total
-        self._number = 0
-        self._there: Counter[str] = Counter()
-        self._idle: dict[str, dict[_Bounded, None]] = {}  # without a request, the longest idle first
+    def protocol(self, **given: Any) -> asyncio.Protocol:
+        """Return the protocol of a new connection, given what uvicorn gives its own."""
+        return _Connection(self, given)
 
-    def take(self, address: str) -> bool:
-        """Count one more connection. Return whether there is room for it: if not, the address that has most of them
-        loses one that has no request."""
-        self._number += 1
-        self._there[address] += 1
-        if self._there[address] > self._most:
+    def watch(self, app: ASGIApp) -> ASGIApp:
+        """Return `app`, which says of its connections when they have a request."""
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            connection: _Connection = scope["state"].pop(_CONNECTION)
+            connection.set_idle(is_idle=False)
+            try:
+                await app(scope, receive, send)
+            finally:
+                if scope["type"] == "websocket":
+                    connection.leave()
+                else:
+                    connection.set_idle(is_idle=True)
+
+        return watched
+
+    def add(self, connection: _Connection) -> bool:
+        """Count one more. Return whether there is room for it."""
+        self._open[connection.address] += 1
+        if self._open[connection.address] > self._each:
             return False
-        return self._number <= self._total or self._close_one()
-
-    def leave(self, address: str) -> None:
-        """Count one less."""
-        self._number -= 1
-        self._there[address] -= 1
-        if not self._there[address]:
-            del self._there[address]
-
-    def rests(self, address: str, connection: _Bounded) -> None:
-        """Note that a connection has no request."""
-        self._idle.setdefault(address, {})[connection] = None
-
-    def works(self, address: str, connection: _Bounded) -> None:
-        """Note that a connection has a request, or is closed."""
-        idle = self._idle.get(address, {})
-        idle.pop(connection, None)
-        if not idle:
-            self._idle.pop(address, None)
-
-    def _close_one(self) -> bool:
-        if not self._idle:
-            return False
-        address = max(self._idle, key=lambda one: len(self._idle[one]))
-        connection = next(iter(self._idle[address]))
-        connection.transport.abort()
-        self.works(connection.address, connection)
+        if self._open.total() > self._total:
+            if not self._idle:
+                return False
+            address = max(self._idle, key=lambda one: len(self._idle[one]))
+            next(iter(self._idle[address])).close()
         return True
 
+    def set_idle(self, connection: _Connection, *, is_idle: bool) -> None:
+        """Note whether a connection has no request."""
+        there = self._idle.setdefault(connection.address, {})
+        if is_idle:
+            there[connection] = None
+        else:
+            there.pop(connection, None)
+        if not there:
+            del self._idle[connection.address]
 
-class _Socket(WebSocketsSansIOProtocol):
-    lost: Callable[[], None] = staticmethod(lambda: None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost()
-        super().connection_lost(exc)
-
-    async def send(self, message: ASGISendEvent) -> None:
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body":  # refused, which is not an error
-            self.handshake_complete = True
+    def remove(self, connection: _Connection) -> None:
+        """Count one less."""
+        self.set_idle(connection, is_idle=False)
+        self._open[connection.address] -= 1
+        if not self._open[connection.address]:
+            del self._open[connection.address]
 
 
-SOCKETS: dict[str, Any] = {"ws": _Socket, "ws_max_size": MAX_OTHER_BYTES, "ws_per_message_deflate": False}
-"""uvicorn's WebSocket options: messages are limited like bodies, and uncompressed, so that the limit is exact."""
+class _Connection(asyncio.Protocol):
+    """A connection: uvicorn's protocol, with a place among the open ones and a timeout for headers."""
 
-
-class _Bounded(HttpToolsProtocol):
-    def __init__(self, places: _Places, seconds: float, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, those: Connections, given: dict[str, Any]) -> None:
         self.address = ""
-        self._places = places
-        self._seconds = seconds
-        self._ending: asyncio.TimerHandle | None = None
+        self._those = those
+        self._protocol = HttpToolsProtocol(**given | {"app_state": {**given["app_state"], _CONNECTION: self}})
+        self._timer: asyncio.TimerHandle | None = None  # while headers are awaited
+        self._is_idle = True
+        self._is_open = True
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.address = (self.client or ("",))[0]
-        if self._places.take(self.address):
-            self._wait()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.address = (transport.get_extra_info("peername") or ("",))[0]
+        self._protocol.connection_made(transport)
+        if self._those.add(self):
+            self.set_idle(is_idle=True)
+            self._await_headers()
         else:
             transport.abort()
 
+    def data_received(self, data: bytes) -> None:
+        if self._is_idle and self._timer is None:
+            self._await_headers()
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> None:
+        self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._leave()
-        super().connection_lost(exc)
+        self.leave()
+        self._protocol.connection_lost(exc)
 
-    def handle_websocket_upgrade(self) -> None:
-        super().handle_websocket_upgrade()
-        protocol = self.transport.get_protocol()
-        assert isinstance(protocol, _Socket)
-        protocol.lost = self._leave  # the WebSocket protocol sees the disconnect, not this one
+    def close(self) -> None:
+        """End the connection at once."""
+        self._transport.abort()
+        self.leave()  # a WebSocket's protocol, which takes over the transport, does not say when that is lost
 
-    def _leave(self) -> None:
-        self._come()
-        self._places.leave(self.address)
+    def set_idle(self, *, is_idle: bool) -> None:
+        """Note whether there is no request: the headers of one have arrived, or it is over."""
+        self._is_idle = is_idle
+        if self._is_open:
+            self._those.set_idle(self, is_idle=is_idle)
+        if not is_idle:
+            self._stop_timer()
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._ending is None:
-            self._wait()
+    def leave(self) -> None:
+        """Give the place to others."""
+        self._stop_timer()
+        if self._is_open:
+            self._is_open = False
+            self._those.remove(self)
 
-    def on_headers_complete(self) -> None:
-        self._come()
-        super().on_headers_complete()
+    def _await_headers(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._those.seconds, self.close)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
-            self._places.rests(self.address, self)
-
-    def _wait(self) -> None:
-        self._places.rests(self.address, self)
-        self._ending = self.loop.call_later(self._seconds, self.transport.abort)
-
-    def _come(self) -> None:
-        self._places.works(self.address, self)
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

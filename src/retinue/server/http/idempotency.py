@@ -31,9 +31,11 @@ from .api_errors import ApiError, answer_of, not_found
 T = TypeVar("T")
 REPLAYED = "idempotent-replayed"
 _KEPT = 86_400  # seconds for which a key is remembered
-_SAYING = "x-retinue-"  # prefix of headers that change what a request does
+_CHANGING = "x-retinue-"  # prefix of headers that change what a request does, unlike those of identity or transport
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
+_ANEW = "use a new key for each request"
+_UNREADABLE = "the stored result of a request with an Idempotency-Key cannot be read"
 _NOT_KEPT = (429, 500)  # of a run without side effects: the same key may try again. After a 503 the run goes on
 
 _OWN = tuple(requests.c[name] == bindparam(name, type_=requests.c[name].type) for name in ("tenant", "key", "route"))
@@ -63,8 +65,7 @@ class Idempotency:
             refusal = ApiError(400, message, param="Idempotency-Key", code="invalid_value")
             await answer_of(refusal)(scope, receive, send)
             return
-        repeat = Repeat(key, scope["path"], scope["query_string"], headers.get("content-type", ""))
-        repeat.add_headers(headers)
+        repeat = Repeat(key, scope["path"], scope["query_string"], headers)
         scope["state"]["repeat"] = repeat
 
         async def received() -> Message:
@@ -88,21 +89,18 @@ class Idempotency:
 class Repeat:
     """A request with a key. `again` says whether it is a repetition; `done` holds the results of its writes."""
 
-    def __init__(self, key: str, path: str, query: bytes, content_type: str) -> None:
+    def __init__(self, key: str, path: str, query: bytes, headers: Mapping[str, str]) -> None:
         self.again = False
         self.done: list[Any] = []
         self._key = key
         self._route = path[:256]
         self._writes = 0
         self._hash = hashlib.sha256(path.encode("utf-8", "replace") + b"?" + query + b"\n")
-        boundary = _BOUNDARY.match(content_type)
+        for name in sorted({name.lower() for name in headers if name.lower().startswith(_CHANGING)}):
+            self._hash.update(f"{name}: {headers[name]}\n".encode("utf-8", "replace"))
+        boundary = _BOUNDARY.match(headers.get("content-type", ""))
         self._boundary = boundary[1].encode() if boundary else b""  # clients choose a new one for each request
         self._tail = b""
-
-    def add_headers(self, headers: Mapping[str, str]) -> None:
-        """Hash the headers that affect what is done, but not those of identity or transport."""
-        for name in sorted({name.lower() for name in headers if name.lower().startswith(_SAYING)}):
-            self._hash.update(f"{name}: {headers[name]}\n".encode("utf-8", "replace"))
 
     def add(self, piece: bytes) -> None:
         """Hash the next part of the body."""
@@ -139,12 +137,16 @@ class Repeat:
             _DELETE.run(connection, own)
             found = []
         if found and found[0][1] != digest:
-            raise _conflict(self._key)
-        done = _list(found[0][2]) if found else []
+            message = f"The Idempotency-Key '{self._key}' was used for another request before; {_ANEW}."
+            no = {"x-should-retry": "false"}
+            raise ApiError(409, message, param="Idempotency-Key", code="idempotency_key_conflict", headers=no)
+        done = found[0][2] if found else []
+        if not isinstance(done, list):
+            raise DataError(_UNREADABLE)
         if number < len(done):
             self.again, self.done, self._writes = True, done, number + 1
-            said: T = _said(connection, scope, done[number])
-            return said
+            stored: T = _restore(connection, scope, done[number])
+            return stored
         if not found:  # before the work: of two at once, one waits here for the other's result
             _INSERT.run(connection, {**own, "created_at": now, "body_hash": digest, "response": []})
         result = work(connection, scope)
@@ -161,12 +163,6 @@ def sweep(connection: Connection) -> None:
     connection.execute(delete(requests).where(requests.c.created_at <= int(time.time()) - _KEPT))
 
 
-def _conflict(key: str) -> ApiError:
-    message = f"The Idempotency-Key '{key}' was used for another request before; use a new key for each request."
-    headers = {"x-should-retry": "false"}
-    return ApiError(409, message, param="Idempotency-Key", code="idempotency_key_conflict", headers=headers)
-
-
 def _kept(result: Any) -> dict[str, Any]:
     """Convert a write's result to JSON. Client data is stored only under `json`, and is never interpreted."""
     if isinstance(result, RunRow):
@@ -177,29 +173,17 @@ def _kept(result: Any) -> dict[str, Any]:
     return {"json": result}
 
 
-def _said(connection: Connection, scope: TenantView, kept: Any) -> Any:
+def _restore(connection: Connection, scope: TenantView, kept: Any) -> Any:
     """Restore a stored result; a run gets the status it had then. Raises `ApiError` (404) if the run was deleted."""
     match kept:
         case {"run": str() as id_, "then": dict() as then}:
-            return _run_then(connection, scope, id_, then)
+            run = find_own_run(connection, scope, id_)
+            if run is None:
+                raise not_found("run", id_)
+            with suppress(*UNREADABLE):
+                return load_values(run, then)
         case {"tuple": [*parts]}:
-            return tuple(_said(connection, scope, one) for one in parts)
+            return tuple(_restore(connection, scope, one) for one in parts)
         case {"json": value}:
             return value
-    raise DataError("the stored result of a request with an Idempotency-Key cannot be read")
-
-
-def _run_then(connection: Connection, scope: TenantView, id_: str, then: dict[str, Any]) -> RunRow:
-    run = find_own_run(connection, scope, id_)
-    if run is None:
-        raise not_found("run", id_)
-    try:
-        return load_values(run, then)
-    except UNREADABLE as error:
-        raise DataError("the stored result of a request with an Idempotency-Key cannot be read") from error
-
-
-def _list(response: Any) -> list[Any]:
-    if not isinstance(response, list):
-        raise DataError("the stored result of a request with an Idempotency-Key cannot be read")
-    return response
+    raise DataError(_UNREADABLE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -23,7 +22,7 @@ from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS
 from .api_errors import ApiError, answer_of
-from .authentication import is_stream, needed
+from .authentication import is_stream, required_scope
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,8 +96,13 @@ class Limits:
 
         def see(head: Message) -> None:
             if is_stream(head):
-                admission.stream.hold()  # whatever the limit, since work done cannot be refused
-            MutableHeaders(scope=head).update(dict([*rate_headers(self._limits, key.id), *quota_headers(there)]))
+                admission.count_stream()  # work done cannot be refused
+            headers = MutableHeaders(scope=head)
+            for one in self._limits.levels(key.id):
+                headers[f"x-ratelimit-limit-{one.kind}"] = str(one.limit)
+                headers[f"x-ratelimit-remaining-{one.kind}"] = str(one.left)
+                headers[f"x-ratelimit-reset-{one.kind}"] = format_duration(one.resets)
+            headers.update(dict(quota_headers(there)))
 
         scope["state"].setdefault("heads", []).append(see)
         try:
@@ -108,8 +112,7 @@ class Limits:
         else:
             await self._app(scope, receive, send)
         finally:
-            admission.stream.let_go()
-            admission.run.let_go()
+            admission.end()
 
     async def _admit(self, key: Key, scope: Scope, admission: Admission) -> Sequence[Standing]:
         """Count a request, and return how its tenant stands. Opening a WebSocket counts as a read: each request over it
@@ -117,7 +120,7 @@ class Limits:
         if scope["type"] == "websocket":
             _check_request(self._limits, key.id, reads=True)
             return ()
-        _check_request(self._limits, key.id, reads=needed(scope["method"], scope["path"]) == "read")
+        _check_request(self._limits, key.id, reads=required_scope(scope["method"], scope["path"]) == "read")
         scope["state"]["admission"] = admission
         if scope["method"] == "POST" and _BEGINS.fullmatch(scope["path"]):
             admission.begin_run()
@@ -127,62 +130,42 @@ class Limits:
 
 
 class Admission:
-    """What a request takes of its key's limits: an open stream, and the place of a run that it is about to create."""
+    """What a request may take of its key's limits: it may begin runs, and be answered by a stream, which is counted."""
 
     def __init__(self, limits: KeyLimits, places: Room, key_id: str) -> None:
         self._limits = limits
         self._places = places
         self._key_id = key_id
-        self.stream = _Hold(limits.streams, key_id)
-        self.run = _Hold(limits.beginning, key_id)
+        self._streams = False
 
     def begin_stream(self) -> None:
         """Call this once it is known that a stream will be the answer. Raises `ApiError` for one too many."""
-        limits, key_id = self._limits, self._key_id
-        most = limits.of(key_id).streams
-        if most is not None and not self.stream.held and limits.streams[key_id] >= most:
+        most = self._limits.of(self._key_id).streams
+        if most is not None and not self._streams and self._limits.streams[self._key_id] >= most:
             raise too_many("open streams", most)
-        self.stream.hold()
+        self.count_stream()
+
+    def count_stream(self) -> None:
+        """Count the stream until the request is over, whatever the limit."""
+        if not self._streams:
+            self._streams = True
+            self._limits.streams[self._key_id] += 1
 
     def begin_run(self) -> None:
-        """Call this before a run is created. Raises `ApiError` if there is no room for it."""
-        limits, places, beginning, key_id = self._limits, self._places, self._limits.beginning, self._key_id
-        check_tokens(limits, key_id)
-        if places.queued + beginning.total() >= _MOST_WAITING:
+        """Call this early, before anything is read of a request that creates a run. Raises `ApiError` if there is no
+        room for it. The transaction that creates it counts again, exactly."""
+        check_tokens(self._limits, self._key_id)
+        if self._places.queued >= _MOST_WAITING:
             raise limit_error(LimitReached("requests", _OVERLOADED, 5.0))
-        most = limits.room(key_id, places.at_once)
-        if most is not None and places.of_key(key_id) + beginning[key_id] >= most:
-            raise too_many("runs", most)  # otherwise counted again, exactly, when it is created
-        self.run.hold()
+        most = self._limits.room(self._key_id, self._places.at_once)
+        if most is not None and self._places.of_key(self._key_id) >= most:
+            raise too_many("runs", most)
 
-
-class _Hold:
-    """A request's hold on one unit of what is counted by key."""
-
-    def __init__(self, counter: Counter[str], key_id: str) -> None:
-        self.held = False
-        self._counter = counter
-        self._key_id = key_id
-
-    def hold(self) -> None:
-        if not self.held:
-            self.held = True
-            self._counter[self._key_id] += 1
-
-    def let_go(self) -> None:
-        if self.held:
-            self.held = False
-            self._counter[self._key_id] -= 1
-            if not self._counter[self._key_id]:
-                del self._counter[self._key_id]
-
-
-def rate_headers(limits: KeyLimits, key_id: str) -> Iterator[tuple[str, str]]:
-    """Yield the headers that say what is left of a key's limits per minute."""
-    for one in limits.levels(key_id):
-        yield f"x-ratelimit-limit-{one.kind}", str(one.limit)
-        yield f"x-ratelimit-remaining-{one.kind}", str(one.left)
-        yield f"x-ratelimit-reset-{one.kind}", format_duration(one.resets)
+    def end(self) -> None:
+        """The request is over."""
+        if self._streams:
+            self._streams = False
+            self._limits.streams[self._key_id] -= 1
 
 
 def quota_headers(standings: Sequence[Standing]) -> Iterator[tuple[str, str]]:

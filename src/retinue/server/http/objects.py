@@ -1,9 +1,5 @@
-"""Ids in OpenAI's format: a prefix and 24 hex digits (96 random bits).
-
-Converts stored rows to OpenAI's objects, with every key present.
-
-Looks up what a request's path names, and paginates lists.
-"""
+"""OpenAI's objects: their ids, stored rows as objects with every key present, and what a request's path names or a list
+of it pages through."""
 
 from __future__ import annotations
 
@@ -17,22 +13,23 @@ from fastapi import Depends, Query, Request
 from sqlalchemy import ColumnElement, Connection, Table
 
 from ...core.values import AgentAction, Usage
+from ...runs.run_view import RunView, read_run
 from ...runs.status import pending_calls
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import Kept, Page, TenantView
 from .api_errors import invalid_value, not_found
 
+Object = dict[str, Any]
+_METADATA = re.compile(r"metadata\[(.*)\]")
+_ENDED = ("cancelled", "failed", "completed")
+_INCOMPLETE = ("max_completion_tokens", "max_prompt_tokens")  # the message tells of content filters
+_AS_ASKED = ("temperature", "top_p", "max_prompt_tokens", "max_completion_tokens")
+
 
 def new_id(prefix: str) -> str:
     """Return a new id, such as `thread_…`; file ids begin with `file-`."""
     return f"{prefix}{'-' if prefix == 'file' else '_'}{secrets.token_hex(12)}"
-
-
-Object = dict[str, Any]
-_ENDED = ("cancelled", "failed", "completed")
-_INCOMPLETE = ("max_completion_tokens", "max_prompt_tokens")  # the message tells of content filters
-_AS_ASKED = ("temperature", "top_p", "max_prompt_tokens", "max_completion_tokens")
 
 
 def assistant_object(row: Kept) -> Object:
@@ -109,8 +106,9 @@ def required_action(run: RunRow) -> Object:
 
 def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int = 1) -> Object:
     """Return a call as clients see it; `asked` is how often it has waited."""
-    given = json.dumps(arguments, ensure_ascii=False)
-    function = {"name": outer_name(run.request, action.tool), "arguments": given}
+    names = [one["function"]["name"] for one in run.request.get("tools") or () if one.get("type") == "function"]
+    name = next((name for name in names if name.replace("-", "_") == action.tool), action.tool)  # as the client gave it
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
     return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 
@@ -138,19 +136,10 @@ def run_of_item(id_: str) -> str | None:
     return f"run_{found[1]}" if found else None
 
 
-def outer_name(request: Mapping[str, Any], tool: str) -> str:
-    """Return a tool's name as the client gave it."""
-    functions = [one["function"]["name"] for one in request.get("tools") or () if one.get("type") == "function"]
-    return next((name for name in functions if name.replace("-", "_") == tool), tool)
-
-
 def listed(objects: Sequence[Object], more: bool) -> Object:
     """Return a page of a list."""
     ids = [one["id"] for one in objects] or [None]
     return {"object": "list", "data": list(objects), "first_id": ids[0], "last_id": ids[-1], "has_more": more}
-
-
-_METADATA = re.compile(r"metadata\[(.*)\]")
 
 
 def find_row(
@@ -232,6 +221,14 @@ def own_run(connection: Connection, scope: TenantView, id_: str, *, lock: bool =
     if run is None:
         raise not_found("run", id_)
     return run
+
+
+def own_view(connection: Connection, scope: TenantView, id_: str) -> RunView:
+    """Return the run with this id and its whole log. Raises `ApiError` (404) if it does not exist."""
+    view = read_run(connection, scope, id_)
+    if view is None:
+        raise not_found("run", id_)
+    return view
 
 
 def deletion_object(id_: str, what: str) -> Object:

@@ -42,15 +42,9 @@ class JsonRoute(APIRoute):
             given = _Given(request.scope, request.receive)
             if self.body_field is not None and given.is_json and (body := await given.body()):
                 kind, server = self.body_field.field_info.annotation, request.app.state.server
-                if len(body) > _QUICK:
-                    async with server.shares.large.rested(request.state.tenant):
-                        read = await run_in_thread(_checked, kind, body, server.options.strict)
-                else:
-                    read = _Read(read_json(body))
-                    if server.options.strict:
-                        _known(kind, read.value)
-                given.read = read
-                if isinstance(read.value, dict) and str(read.value.get("stream")).lower() in _YES:
+                given.read = await _read(body, server, request.state.tenant, kind)
+                value = given.read.value
+                if isinstance(value, dict) and str(value.get("stream")).lower() in _YES:
                     request.state.admission.begin_stream()  # refuse now rather than after work was done
             return await handle(given)
 
@@ -78,10 +72,18 @@ class _Read(NamedTuple):
 
 async def json_in(body: bytes, server: Any, tenant: str) -> Any:
     """Parse a body as `read_json` does; a large one in a thread, when it is the tenant's turn."""
+    return (await _read(body, server, tenant)).value
+
+
+async def _read(body: bytes, server: Any, tenant: str, kind: Any = None) -> _Read:
+    strict = kind is not None and server.options.strict
     if len(body) <= _QUICK:
-        return read_json(body)
+        value = read_json(body)
+        if strict:
+            _refuse_unknown(kind, value)
+        return _Read(value)
     async with server.shares.large.rested(tenant):
-        return await run_in_thread(read_json, body)
+        return await run_in_thread(_read_large, body, kind, strict)
 
 
 def read_json(body: bytes) -> Any:
@@ -114,19 +116,19 @@ def _marks(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def _checked(kind: Any, body: bytes, strict: bool) -> _Read:
+def _read_large(body: bytes, kind: Any, strict: bool) -> _Read:
     """Parse and validate a large body. Only the first error is reported; FastAPI would list all."""
     value = read_json(body)
     if strict:
-        _known(kind, value)
+        _refuse_unknown(kind, value)
     try:
-        return _Read(value, _adapter(kind).validate_python(value))
+        return _Read(value, None if kind is None else _adapter(kind).validate_python(value))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=True)[0]
         raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from error
 
 
-def _known(kind: Any, value: Any) -> None:
+def _refuse_unknown(kind: Any, value: Any) -> None:
     """Refuse keys that `kind` does not have, unless they are null: SDKs send back what they were told with all keys of
     their own types."""
     try:

@@ -113,7 +113,8 @@ class _Answer:
         """Log a finished request: server errors with their cause, and every request in the access log."""
         state, method, path = self._scope["state"], self._scope["method"], self._scope["path"]
         if self._status >= 500 and not self._is_explained:
-            level, cause = logging.ERROR if self._status == 500 else logging.WARNING, state.get("cause", "unknown")
+            level = logging.ERROR if self._status == 500 else logging.WARNING
+            cause = state.get("cause", "unknown cause")
             logger.log(level, "%s %s was answered with %d: %s", method, path, self._status, cause)
         if not ACCESS.isEnabledFor(logging.INFO):
             return

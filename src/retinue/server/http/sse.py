@@ -1,13 +1,10 @@
-"""Server-sent events: one line of JSON each, so that no data can pass for an event.
-
-Detects clients that disconnect while they are being answered.
-"""
+"""Server-sent events: one line of JSON each, so that no data can pass for an event; and whether their reader left."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from fastapi import Request
@@ -23,7 +20,7 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 DONE = "data: [DONE]\n\n"
 RETRY = "retry: 1000\n"  # milliseconds; sent with the first event, since some clients end an event at each empty line
 _PING = ": ping\n"  # sent with an event, as above
-_AHEAD = 16_384  # characters read ahead of the client
+_AHEAD = 64  # events read ahead of the client
 _QUIET = 15.0  # seconds of silence before a ping
 
 
@@ -42,59 +39,44 @@ def event_stream(frames: AsyncIterator[str]) -> StreamingResponse:
 
 
 async def _alive(frames: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    ahead = _Ahead(frames)
-    try:
-        while (text := await ahead.take()) is not None:
-            yield (text or _PING).encode("utf-8", "replace")
-    finally:
-        await ahead.close()
-
-
-class _Ahead:
-    """Reads events ahead of the client. Events that are ready together are sent together, since each send costs as much
+    """Read events ahead of the client. Events that are ready together are sent together, since each send costs as much
     as many events."""
+    queue: asyncio.Queue[str | Exception | None] = asyncio.Queue(_AHEAD)
 
-    def __init__(self, frames: AsyncIterator[str]) -> None:
-        self._frames = frames
-        self._ready: list[str] = []
-        self._more, self._taken = asyncio.Event(), asyncio.Event()
-        self._reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
+    async def read() -> None:
         try:
-            async for text in self._frames:
-                self._ready.append(text)
-                self._more.set()
-                if sum(map(len, self._ready)) > _AHEAD:
-                    self._taken.clear()
-                    await self._taken.wait()
-        finally:
-            self._more.set()
+            async for text in frames:
+                await queue.put(text)
+            await queue.put(None)
+        except Exception as error:
+            await queue.put(error)
 
-    async def take(self) -> str | None:
-        """Return the available text; empty after a period of silence, `None` at the end."""
-        while self._ready or not self._reading.done():
-            try:
-                async with asyncio.timeout(_QUIET):
-                    await self._more.wait()
-            except TimeoutError:
-                return ""
-            self._more.clear()
-            text = "".join(self._ready)
-            self._ready.clear()
-            self._taken.set()
-            if text:
-                return text
-        await self._reading  # raises the exception that ended it
-        return None
+    reading = asyncio.create_task(read())
+    last: str | Exception | None = ""
+    try:
+        while isinstance(last, str):
+            *texts, last = await _take(queue)
+            if text := "".join([*texts, last] if isinstance(last, str) else texts):
+                yield text.encode("utf-8", "replace")
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        if isinstance(frames, AsyncGenerator):
+            await frames.aclose()
+    if last is not None:
+        raise last
 
-    async def close(self) -> None:
-        """Stop reading."""
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-        close = getattr(self._frames, "aclose", None)
-        if close is not None:
-            await close()
+
+async def _take(queue: asyncio.Queue[str | Exception | None]) -> list[Any]:
+    """Return what is ready, at least one item; a ping after a period of silence."""
+    try:
+        async with asyncio.timeout(_QUIET):
+            ready = [await queue.get()]
+    except TimeoutError:
+        return [_PING]
+    while not queue.empty():
+        ready.append(queue.get_nowait())
+    return ready
 
 
 async def wait_for_disconnect(request: Request) -> None:

@@ -63,7 +63,6 @@ class Indexer:
         self._woken = asyncio.Event()
         self._shares = Shares(total=_AT_ONCE, spare=1)
         self._changed: set[str] = set()  # stores whose indexes may hold stale entries
-        self._begun = False
         self._known = asyncio.Event()  # the previous process's state was examined
         self._step = asyncio.Event()  # set when a file is done, and then replaced
 
@@ -97,7 +96,8 @@ class Indexer:
             async with asyncio.timeout(seconds):
                 step = self._step
                 while not await self._database.read(partial(queue.is_settled, store_ids=store_ids)):
-                    await _wait_for(step, _EVERY)  # another server may index them
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(step.wait(), _EVERY)  # another server may index them
                     step = self._step
 
     async def _work(self) -> None:
@@ -118,8 +118,7 @@ class Indexer:
                 woken = asyncio.create_task(self._woken.wait())
                 await asyncio.wait([woken, *under_way.values()], return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
-                for number in [number for number, task in under_way.items() if task.done()]:
-                    del under_way[number]
+                under_way = {number: task for number, task in under_way.items() if not task.done()}
         finally:
             for task in under_way.values():
                 task.cancel()
@@ -139,11 +138,11 @@ class Indexer:
     async def _in_turn(self, row: Row[Any]) -> None:
         try:
             await self._index(row)
-        except (StoreUnavailable, DataError, OSError) as error:
-            logger.warning("indexing is paused: %s", error)
-            await asyncio.sleep(_PAUSE)
-        except Exception:  # one file must not block the others
-            logger.exception("%s could not be indexed", row.file_id)
+        except Exception as error:  # one file must not block the others
+            if isinstance(error, StoreUnavailable | DataError | OSError):
+                logger.warning("indexing is paused: %s", error)
+            else:
+                logger.exception("%s could not be indexed", row.file_id)
             await asyncio.sleep(_PAUSE)
         finally:
             self._shares.release(row.tenant)
@@ -162,11 +161,8 @@ class Indexer:
             logger.exception("the text of %s could not be read", row.file_id)
             problem = {"code": "server_error", "message": "the server could not read it"}
         else:
-            sizes = row.body["chunking"]
-            chunks = (
-                sizes["max_chunk_size_tokens"] * _CHARACTERS,
-                sizes["chunk_overlap_tokens"] * _CHARACTERS,
-            )
+            names = ("max_chunk_size_tokens", "chunk_overlap_tokens")
+            chunks = tuple(row.body["chunking"][name] * _CHARACTERS for name in names)
             given = (row.vector_store_id, row.id, row.body["filename"], text, chunks)
             try:
                 size = await run_in_thread(self.passages.put, *given)
@@ -181,10 +177,9 @@ class Indexer:
 
     async def _tidy(self) -> None:
         """Reindex files that an index has lost, and remove entries that the database does not know."""
-        if not self._begun:  # left by the previous process
+        if not self._known.is_set():  # left by the previous process
             kept = await self._database.read(queue.stores_with_files)
             self._changed |= {*kept, *await run_in_thread(self.passages.list_collections)}
-            self._begun = True
         while self._changed:
             store_id = self._changed.pop()
             try:
@@ -221,11 +216,6 @@ class Indexer:
             return set()
 
 
-async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
-
-
 async def _text_of(name: str, data: bytes) -> str:
     """Extract the text of a file. Raises `DataError` or `UsageError`."""
     kind = guess_media_type(name) or ""
@@ -236,10 +226,10 @@ async def _text_of(name: str, data: bytes) -> str:
         and b"%PDF-" not in data[:1_024]
     ):
         raise DataError(_BINARY)
-    apart = len(data) > _IN_PROCESS or needs_parser(data, kind)
-    text = (
-        await (extract_text_apart(data, kind, seconds=_SECONDS) if apart else run_in_thread(extract_text, data, kind))
-    ).text
+    if len(data) > _IN_PROCESS or needs_parser(data, kind):
+        text = (await extract_text_apart(data, kind, seconds=_SECONDS)).text
+    else:
+        text = (await run_in_thread(extract_text, data, kind)).text
     if not text:
         raise DataError("there is no text in it")
     if len(text) >= MAX_TEXT:

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, upd
 
 from ...store.processes import is_free
 from ...store.tables import contents, files, vector_store_files, vector_stores
-from ...store.usage_sums import count_bytes
 
 _COLUMNS = vector_store_files.c
 
@@ -86,8 +85,5 @@ def expire(connection: Connection) -> list[str]:
     for lost in (_COLUMNS.file_id.in_(over), _COLUMNS.vector_store_id.in_(ended)):
         gone = delete(vector_store_files).where(lost).returning(_COLUMNS.vector_store_id)
         stores.update(connection.execute(gone).scalars())
-    connection.execute(delete(contents).where(contents.c.id.in_(over)))
-    deleted = delete(files).where(files.c.expires_at <= now).returning(files.c.tenant, files.c.body)
-    for row in sorted(connection.execute(deleted), key=lambda one: str(one.tenant)):
-        count_bytes(connection, row.tenant, files, -int(row.body["bytes"]))
+    connection.execute(delete(files).where(files.c.expires_at <= now))
     return list(stores)

@@ -92,6 +92,7 @@ class _Request(BaseHTTPRequestHandler):
     timeout = _SECONDS
     error_message_format = "%(code)d %(message)s\n"
     error_content_type = "text/plain; charset=utf-8"
+    server_version, sys_version = "retinue", ""
 
     def do_GET(self) -> None:
         if not _is_ours(self.headers.get("host", ""), self.server.hosts):
@@ -111,9 +112,6 @@ class _Request(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     do_HEAD = do_GET
-
-    def version_string(self) -> str:
-        return "retinue"
 
     def log_message(self, *_: Any) -> None:
         """Log nothing: there is a request every few seconds."""

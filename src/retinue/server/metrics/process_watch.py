@@ -1,46 +1,111 @@
-"""Whoever watches a server or worker asks here: for its metrics, whether it lives, and whether it is ready."""
+"""A process with `--metrics-port` is watched: it tells its metrics, whether it lives, and whether it is ready."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 
+from ..._internal.concurrency import supervise
 from ...agent import Agent
 from ...run.handoff import Handoff
+from ...runs.run_metrics import RunMetrics
 from ...store.run_queries import QueueFigures, queue_figures
 from ..context import Server
-from .figure_watch import FigureWatch
-from .loop_watch import LoopWatch
-from .metrics_server import Page
-from .process_metrics import StateMetrics, add_process, add_transactions
-from .quota_metrics import QuotaCollector, quota_figures
-from .request_metrics import MeasuredRequests, RequestMetrics
-from .run_metrics import RunMetrics
-from .series import Series
+from ..http.connections import listen, url_of
+from .metrics_server import MetricsServer, Page
+from .process_metrics import FigureWatch, QuotaCollector, StateMetrics, add_process, add_transactions, quota_figures
+from .request_metrics import RequestMetrics
 
 DEAD = 60.0  # seconds after which an event loop that is busy with one thing counts as dead
 BUSY = 10.0  # seconds after which it takes no runs
+EVERY = 0.25  # seconds between two measurements of the event loop
+KEPT = 40  # measurements: those of ten seconds
 _ANSWERS = 5.0  # seconds for the database to answer a probe
-_OPENMETRICS = "application/openmetrics-text"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPort:
+    """Where metrics are served; port 0 picks a free one. `told` is called with the address. `hosts` are names besides
+    those of this network."""
+
+    host: str
+    port: int
+    told: Callable[[str], None]
+    hosts: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def watched(port: MetricsPort | None) -> AsyncIterator[ProcessWatch | None]:
+    """Serve the metrics of this process while in the block, if there is a `port` for them. Raises `UsageError` if it
+    cannot listen there."""
+    if port is None:
+        yield None
+        return
+    listening = listen(port.host, port.port, "--metrics-port")
+    loop = LoopWatch()
+    watch = ProcessWatch(loop)
+    server = MetricsServer(listening, watch.pages, (port.host, *port.hosts))
+    measuring = asyncio.create_task(supervise("measuring the event loop", loop.keep_watch), name="event loop lag")
+    server.start()
+    try:
+        port.told(f"{url_of(port.host, listening)}/metrics")
+        yield watch
+    finally:
+        measuring.cancel()
+        with suppress(asyncio.CancelledError):
+            await measuring
+        server.close()
+
+
+class LoopWatch:
+    """Measures how late the event loop is: how long whatever runs in it keeps others waiting. It wakes regularly
+    (`keep_watch`), and says how late that was. `clock` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._late: deque[float] = deque(maxlen=KEPT)
+        self._due: float | None = None
+
+    async def keep_watch(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            self._due = self._clock() + EVERY
+            await asyncio.sleep(EVERY)
+            self._late.append(max(0.0, self._clock() - self._due))
+
+    @property
+    def overdue(self) -> float:
+        """The seconds for which the loop has been late by now, as seen from another thread."""
+        return 0.0 if self._due is None else max(0.0, self._clock() - self._due)
+
+    @property
+    def lag(self) -> float:
+        """The most seconds by which it was late within ten seconds."""
+        return max([self.overdue, *tuple(self._late)])
 
 
 class ProcessWatch:
     """The metrics of one process, and what its probes are told."""
 
     def __init__(self, loop: LoopWatch) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the series, and say what `process_start_time_seconds` does
         self.registry = CollectorRegistry()
         self._loop = loop
         self._queue: FigureWatch[QueueFigures] | None = None
         self._stopping: Callable[[], bool] | None = None
         self.pages = {"/metrics": self.metrics, "/health": self.health, "/ready": self.ready}
-        add_process(self.registry, loop)
+        add_process(self.registry, lambda: loop.lag)
 
     def add(self, server: Server, app: Starlette | None = None) -> None:
         """Measure a process that is about to serve `app`, or to drive runs alone. Further metrics are added here, by a
@@ -53,7 +118,7 @@ class ProcessWatch:
         quotas = FigureWatch(server.database, quota_figures)
         registry.register(QuotaCollector(lambda: quotas.figures() or ()))
         if app is not None:
-            app.add_middleware(MeasuredRequests, metrics=RequestMetrics(registry))
+            app.add_middleware(RequestMetrics(registry).measure)
 
     def begins(self, stopping: Callable[[], bool]) -> None:
         """Take note that the process is ready until it is `stopping`."""
@@ -61,11 +126,8 @@ class ProcessWatch:
 
     def metrics(self, accept: str) -> Page:
         """Return the metrics, in one of two formats."""
-        found = Series(self.registry)
-        if _OPENMETRICS in accept:
-            encode: Callable[[Series], bytes] = openmetrics.generate_latest  # which has no types
-            return Page(200, openmetrics.CONTENT_TYPE_LATEST, encode(found))
-        return Page(200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(found))
+        encode, content_type = choose_encoder(accept)
+        return Page(200, content_type, encode(self.registry))
 
     def health(self, accept: str = "") -> Page:
         """Return whether the process lives: its event loop turns."""

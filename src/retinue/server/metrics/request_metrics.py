@@ -7,9 +7,9 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...runs.run_metrics import SECONDS
 from ..http.authentication import is_stream
 from ..http.request_context import without_slash
-from .run_metrics import SECONDS
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _API = "/v1"
@@ -18,15 +18,12 @@ _LEFT = "none"  # the client left before it was answered
 
 
 class RequestMetrics:
-    """The metrics of requests. `measure` is a middleware, the outermost."""
+    """The metrics of requests, which the outermost middleware counts (`measure`)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "retinue_http_requests",
-            "Requests that are over, by the class of their status.",
-            ("route", "method", "status"),
-            registry=registry,
-        )
+        over = "Requests that are over, by the class of their status."
+        refused = "Requests refused for their key (401), its scopes or page (403), or a limit (429)."
+        self._requests = Counter("retinue_http_requests", over, ("route", "method", "status"), registry=registry)
         self._took = Histogram(
             "retinue_http_request_duration",
             "Requests, until the last byte of the answer; without streams.",
@@ -35,46 +32,27 @@ class RequestMetrics:
             buckets=SECONDS,
             registry=registry,
         )
-        self._refused = Counter(
-            "retinue_http_refusals",
-            "Requests refused for their key (401), its scopes or page (403), or a limit (429).",
-            ("status",),
-            registry=registry,
-        )
-        self.in_flight = Gauge("retinue_http_requests_in_flight", "Requests under way.", registry=registry)
-        self._streams = Gauge(
-            "retinue_streams_open", "Open event streams and WebSockets.", ("transport",), registry=registry
-        )
-        self.events, self.sockets = self._streams.labels("sse"), self._streams.labels("websocket")
+        self._refused = Counter("retinue_http_refusals", refused, ("status",), registry=registry)
+        self._in_flight = Gauge("retinue_http_requests_in_flight", "Requests under way.", registry=registry)
+        streams = Gauge("retinue_streams_open", "Open event streams and WebSockets.", ("transport",), registry=registry)
+        self._events, self._sockets = streams.labels("sse"), streams.labels("websocket")
 
-    def ended(self, scope: Scope, status: int, seconds: float | None) -> None:
-        """Count a request that is over: with its duration, unless it was a stream."""
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = _route(scope)
-        self._requests.labels(route, method, f"{status // 100}xx" if status else _LEFT).inc()
-        if status in _REFUSED:
-            self._refused.labels(str(status)).inc()
-        if seconds is not None:
-            self._took.labels(route, method).observe(seconds)
+    def measure(self, app: ASGIApp) -> ASGIApp:
+        """Return `app`, whose requests are measured."""
 
+        async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "websocket":
+                with self._sockets.track_inprogress():
+                    await app(scope, receive, send)
+            elif scope["type"] == "http":
+                with self._in_flight.track_inprogress():
+                    await self._measure(app, without_slash(scope), receive, send)
+            else:
+                await app(scope, receive, send)
 
-class MeasuredRequests:
-    """Measures the requests to `app`."""
+        return measured
 
-    def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "websocket":
-            with self._metrics.sockets.track_inprogress():
-                await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        scope = without_slash(scope)  # here, so that the route is noted in this very object
+    async def _measure(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         began, status, streams = time.perf_counter(), 0, False
 
         async def sending(message: Message) -> None:
@@ -83,16 +61,20 @@ class MeasuredRequests:
                 status = message["status"]
                 if is_stream(message):
                     streams = True
-                    self._metrics.events.inc()
+                    self._events.inc()
             await send(message)
 
         try:
-            with self._metrics.in_flight.track_inprogress():
-                await self._app(scope, receive, sending)
+            await app(scope, receive, sending)
         finally:
+            method, route = scope["method"] if scope["method"] in _METHODS else "other", _route(scope)
+            self._requests.labels(route, method, f"{status // 100}xx" if status else _LEFT).inc()
+            if status in _REFUSED:
+                self._refused.labels(str(status)).inc()
             if streams:
-                self._metrics.events.dec()
-            self._metrics.ended(scope, status, None if streams else time.perf_counter() - began)
+                self._events.dec()
+            else:
+                self._took.labels(route, method).observe(time.perf_counter() - began)
 
 
 def _route(scope: Scope) -> str:

@@ -138,41 +138,28 @@ async def hear_messages(context: Context, model: str, messages: Sequence[Mapping
 
     Raises `ApiError` for a sound that cannot be heard, and for one that has no words and is all there is.
     """
-    ears = context.server.deployment.ears.get(model)
-    if ears is None:
-        return [dict(one) for one in messages]
+    told, ears = [dict(one) for one in messages], context.server.deployment.ears.get(model)
     sounds = [
-        f"messages[{at}].content[{number}].input_audio"
-        for at, message in enumerate(messages)
-        for number, part in enumerate(_parts_of(message))
+        (at, number)
+        for at, message in enumerate(told if ears is not None else ())
+        for number, part in enumerate(message["content"] if isinstance(message.get("content"), list) else ())
         if part.get("type") == "input_audio"
     ]
-    if len(sounds) > _MAX_SOUNDS:
-        raise invalid_value(sounds[_MAX_SOUNDS], f"a request has at most {_MAX_SOUNDS} sounds")
-    return [await _hear_message(context, ears, model, one, f"messages[{at}]") for at, one in enumerate(messages)]
-
-
-def _parts_of(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    content = message.get("content")
-    return content if isinstance(content, list) else ()
-
-
-async def _hear_message(
-    context: Context, ears: SpeechToText, model: str, message: Mapping[str, Any], where: str
-) -> dict[str, Any]:
-    """Return the message with the words of its sounds as text."""
-    parts = _parts_of(message)
-    if not any(part.get("type") == "input_audio" for part in parts):
-        return dict(message)
-    content = list[Any]()
-    for number, part in enumerate(parts):
-        if part.get("type") == "input_audio":
-            place = f"{where}.content[{number}].input_audio"
-            part = {"type": "text", "text": await _read_words(context, ears, model, part.get("input_audio"), place)}
-        content.append(part)
-    if not any(part.get("type") != "text" or part.get("text") for part in content):
-        raise ApiError(400, "No words were heard.", param=f"{where}.content", code="inaudible_audio")
-    return {**message, "content": content}
+    for at, number in sounds[_MAX_SOUNDS:]:
+        raise invalid_value(
+            f"messages[{at}].content[{number}].input_audio", f"a request has at most {_MAX_SOUNDS} sounds"
+        )
+    for at, number in sounds:
+        assert ears is not None
+        content = list(told[at]["content"])
+        place = f"messages[{at}].content[{number}].input_audio"
+        words = await _read_words(context, ears, model, content[number].get("input_audio"), place)
+        content[number] = {"type": "text", "text": words}
+        told[at]["content"] = content
+    for at in dict.fromkeys(at for at, _ in sounds):
+        if not any(part.get("type") != "text" or part.get("text") for part in told[at]["content"]):
+            raise ApiError(400, "No words were heard.", param=f"messages[{at}].content", code="inaudible_audio")
+    return told
 
 
 async def _read_words(context: Context, ears: SpeechToText, model: str, given: Any, where: str) -> str:

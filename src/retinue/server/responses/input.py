@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
-from ..content.conversation_history import SYSTEM, conversation, text_of
-from ..content.file_intake import Place
-from ..content.file_parts import Shown, shown_in
-from ..content.message_content import Readable
+from ..content.conversation import SYSTEM, conversation, text_of
+from ..content.message_files import Place, Readable, Shown, shown_in
 from ..conversations.items import stored_item
 from ..http.objects import Object, run_of_item
 from .options import call_of
@@ -120,7 +118,7 @@ def rules(items: Items) -> list[str]:
 
 def turns(items: Items) -> list[dict[str, Any]]:
     """Return the items as a conversation, including client and server tool calls."""
-    return conversation(list(_said(items)))
+    return conversation(list(_list_messages(items)))
 
 
 def items_of_turns(said: Items) -> Iterator[Object]:
@@ -136,7 +134,7 @@ def items_of_turns(said: Items) -> Iterator[Object]:
             yield {"type": "function_call", "call_id": call["id"], **named}
 
 
-def _said(items: Items) -> Iterator[Mapping[str, Any]]:
+def _list_messages(items: Items) -> Iterator[Mapping[str, Any]]:
     for item in items:
         match item["type"]:
             case "message" if item["role"] not in SYSTEM:

@@ -88,7 +88,7 @@ class ResponseProjection(Projection):
         self._summarizes = bool((part.asked.get("reasoning") or {}).get("summary"))
         self._reasons = self._summarizes or "reasoning.encrypted_content" in part.include
         self._thoughts = Thoughts()
-        self._cited: list[Object] = []  # its annotations
+        self._cited: list[Object] = []  # the annotations of the open message
 
     def events(self, item: Followed) -> Iterator[Object]:
         """Yield the events that follow from a log entry or a status change."""
@@ -133,7 +133,7 @@ class ResponseProjection(Projection):
         elif item.seq <= self.part.begin:  # of an earlier response
             self._see(item.event)
         elif self._end is not None:  # it waited for its client; the run has since resumed or ended
-            yield from self._over("completed")
+            yield from self._end_response("completed")
         else:
             yield from self._begin()
             yield from self._entry(item)
@@ -149,11 +149,11 @@ class ResponseProjection(Projection):
             return
         yield from self._begin()
         if self._end is not None and (went_on or run.status == "requires_action"):
-            yield from self._over("completed")
+            yield from self._end_response("completed")
         elif not run.active:
-            yield from self._over(_STATUS.get(run.status, run.status), run)
+            yield from self._end_response(_STATUS.get(run.status, run.status), run)
 
-    def _over(self, status: str, run: RunRow | None = None) -> Iterator[Object]:
+    def _end_response(self, status: str, run: RunRow | None = None) -> Iterator[Object]:
         yield from self._close()
         if run is not None and status == "failed":  # clients raise this event; most of them ignore the next one
             yield _event("error", **error_event(run_failed_error(run).body["error"]))
@@ -168,7 +168,7 @@ class ResponseProjection(Projection):
         if self._message is not None:
             yield from self._end_message("incomplete")
         for at in self._calls.values():
-            yield self._done(at, status="incomplete")
+            yield self._finish(at, status="incomplete")
         self._calls = {}
 
     def _see(self, event: Event) -> None:
@@ -189,7 +189,7 @@ class ResponseProjection(Projection):
             case Called(action=action) if action.id not in self._calls:
                 yield from self._hosted_call(action) if action.tool in self._hosted else self._own_call(action)
             case Observed(observation=observation) if observation.call_id in self._calls:
-                yield from self._observed(observation)
+                yield from self._end_call(observation)
         if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER and entry.event.answer:
             yield from self._refuse(entry.event.answer)
         else:
@@ -204,28 +204,19 @@ class ResponseProjection(Projection):
     def _think(self, event: Event) -> Iterator[Object]:
         """Emit the model's reasoning as an item: as it was streamed, or with the reply."""
         told, more = self._thoughts.told, self._thoughts.hear(event)
-        if more and self._summarizes:
-            yield from self._summarize(more)
-        elif isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state):
-            yield from self._begin_reasoning()
+        summary = more if self._summarizes else ""
+        reasoned = isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state)
+        if (summary or reasoned) and self._reasoning is None:
+            self._reasoning = len(self.output)
+            yield self._add("reasoning", summary=[])
+        if summary and (at := self._reasoning) is not None:
+            former = self.output[at]["summary"]
+            if not former:
+                yield self._of("response.reasoning_summary_part.added", at, summary_index=0, part=_summary_part(""))
+            self._change(at, summary=[_summary_part("".join(one["text"] for one in former) + summary)])
+            yield self._of("response.reasoning_summary_text.delta", at, summary_index=0, delta=summary)
         if not isinstance(event, Said) or event.text:  # the reply itself, or another one
             yield from self._end_reasoning()
-
-    def _begin_reasoning(self) -> Iterator[Object]:
-        self._reasoning = len(self.output)
-        yield self._added("reasoning", summary=[])
-
-    def _summarize(self, more: str) -> Iterator[Object]:
-        if self._reasoning is None:
-            yield from self._begin_reasoning()
-        at = self._reasoning
-        assert at is not None
-        summary = self.output[at]["summary"] or [{"type": "summary_text", "text": ""}]
-        if not self.output[at]["summary"]:
-            yield self._of("response.reasoning_summary_part.added", at, summary_index=0, part=summary[0])
-        summary = [{"type": "summary_text", "text": summary[0]["text"] + more}]
-        self._change(at, summary=summary)
-        yield self._of("response.reasoning_summary_text.delta", at, summary_index=0, delta=more)
 
     def _end_reasoning(self) -> Iterator[Object]:
         """End the open item of reasoning. What the vendor wants back with it stays in the log, where the next request
@@ -236,13 +227,13 @@ class ResponseProjection(Projection):
         for part in self.output[at]["summary"]:
             yield self._of("response.reasoning_summary_text.done", at, summary_index=0, text=part["text"])
             yield self._of("response.reasoning_summary_part.done", at, summary_index=0, part=part)
-        yield self._done(at, encrypted_content=self.output[at]["id"])
+        yield self._finish(at, encrypted_content=self.output[at]["id"])
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def _begin_message(self, empty: Object) -> Iterator[Object]:
         at = len(self.output)
-        yield self._added("message", status="in_progress", role="assistant", content=[])
+        yield self._add("message", status="in_progress", role="assistant", content=[])
         yield self._of("response.content_part.added", at, content_index=0, part=empty)
 
     def _say(self, said: MessageDelta) -> Iterator[Object]:
@@ -276,7 +267,7 @@ class ResponseProjection(Projection):
 
     def _end_part(self, at: int, part: Object, status: str) -> Iterator[Object]:
         yield self._of("response.content_part.done", at, content_index=0, part=part)
-        yield self._done(at, status=status, content=[part])
+        yield self._finish(at, status=status, content=[part])
 
     def _refuse(self, text: str) -> Iterator[Object]:
         """Emit the model's refusal, given instead of an answer in the requested format, as a message."""
@@ -300,11 +291,11 @@ class ResponseProjection(Projection):
         """Emit a call that the client answers, whose input is the one text in `given`."""
         ((field, text),) = given.items()
         at, id_ = len(self.output), call_id(self.part.run.id, action.id, self._asked[action.id])
-        yield self._added(kind, call_id=id_, status="in_progress", **named, **{field: ""})
+        yield self._add(kind, call_id=id_, status="in_progress", **named, **{field: ""})
         told = {"name": named["name"]} if kind == "function_call" else {}
         yield self._of(f"response.{kind}_{field}.delta", at, delta=text)
         yield self._of(f"response.{kind}_{field}.done", at, **told, **given)
-        yield self._done(at, **given, status="completed")
+        yield self._finish(at, **given, status="completed")
 
     def _approval(self, action: AgentAction) -> Iterator[Object]:
         """Emit a request for a person's approval."""
@@ -315,8 +306,8 @@ class ResponseProjection(Projection):
             return
         at, arguments = len(self.output), json.dumps(given, ensure_ascii=False)
         named = {"server_label": self.part.run.agent, "name": action.tool, "arguments": arguments}
-        yield self._added("mcp_approval_request", **named, id=self._request_id(action.id))
-        yield self._done(at)
+        yield self._add("mcp_approval_request", **named, id=self._request_id(action.id))
+        yield self._finish(at)
 
     def _request_id(self, call: str) -> str:
         return f"mcpr_{call_id(self.part.run.id, call, self._asked[call]).removeprefix('call_')}"
@@ -329,7 +320,7 @@ class ResponseProjection(Projection):
         self._calls[action.id] = at
         if not self._shows_calls and later["approval_request_id"] is None:
             self._hidden.append(at)
-        yield self._added("mcp_call", status="in_progress", **named, **later)
+        yield self._add("mcp_call", status="in_progress", **named, **later)
         yield self._of("response.mcp_call.in_progress", at)
         yield self._of("response.mcp_call_arguments.delta", at, delta=arguments)
         yield self._of("response.mcp_call_arguments.done", at, arguments=arguments)
@@ -341,21 +332,21 @@ class ResponseProjection(Projection):
         self._calls[action.id] = at
         if action.tool == FILE_SEARCH:
             query = str(given.get("query", given.get("input", "")))
-            yield self._added("file_search_call", status="in_progress", queries=[query], results=None)
+            yield self._add("file_search_call", status="in_progress", queries=[query], results=None)
             yield self._of("response.file_search_call.in_progress", at)
             yield self._of("response.file_search_call.searching", at)
             return
         code = str(given.get("code", given.get("input", "")))
         container = f"cntr_{self.part.run.id.partition('_')[2]}"  # one per run; programs share no files in it
         begun: Object = {"status": "in_progress", "code": "", "container_id": container, "outputs": None}
-        yield self._added("code_interpreter_call", **begun)
+        yield self._add("code_interpreter_call", **begun)
         yield self._of("response.code_interpreter_call.in_progress", at)
         yield self._of("response.code_interpreter_call_code.delta", at, delta=code)
         yield self._of("response.code_interpreter_call_code.done", at, code=code)
         yield self._of("response.code_interpreter_call.interpreting", at)
         self._change(at, code=code)
 
-    def _observed(self, seen: Observation) -> Iterator[Object]:
+    def _end_call(self, seen: Observation) -> Iterator[Object]:
         """Emit the end of a call. The failure of a hosted one shows only in its item."""
         at = self._calls.pop(seen.call_id)
         kind, well = self.output[at]["type"], seen.outcome in _SAME
@@ -371,11 +362,11 @@ class ResponseProjection(Projection):
                 ended = {"results": [_search_result(one) for one in passages_in(seen.text)] if well else None}
             case _:
                 ended = {"outputs": [{"type": "logs", "logs": seen.text}] if seen.text else []}
-        yield self._done(at, status="completed" if well else "failed", **ended)
+        yield self._finish(at, status="completed" if well else "failed", **ended)
 
     # ── items and events ─────────────────────────────────────────────────────────────────────────
 
-    def _added(self, kind: str, **more: Any) -> Object:
+    def _add(self, kind: str, **more: Any) -> Object:
         at = len(self.output)
         self.output.append({"id": self.part.item_id(kind, at), "type": kind, **more})
         return _event("response.output_item.added", output_index=at, item=self.output[at])
@@ -383,7 +374,7 @@ class ResponseProjection(Projection):
     def _change(self, at: int, **changed: Any) -> None:
         self.output[at] = {**self.output[at], **changed}  # a new object: an event has the former one
 
-    def _done(self, at: int, **changed: Any) -> Object:
+    def _finish(self, at: int, **changed: Any) -> Object:
         self._change(at, **changed)
         return _event("response.output_item.done", output_index=at, item=item_view(self.output[at], self._include))
 
@@ -398,6 +389,10 @@ class ResponseProjection(Projection):
 
 def _event(kind: str, **more: Any) -> Object:
     return {"type": kind, **more}
+
+
+def _summary_part(text: str) -> Object:
+    return {"type": "summary_text", "text": text}
 
 
 def _text_part(text: str, annotations: Sequence[Object] = ()) -> Object:

@@ -55,13 +55,15 @@ class Part:
     @property
     def asked(self) -> Mapping[str, Any]:
         """The request's parameters, as the response echoes them."""
-        asked: Mapping[str, Any] = self._kept("asked")
+        asked: Mapping[str, Any] = self._read_field("asked")
         return asked
 
     @property
     def input(self) -> list[Object]:
         """The input items, with ids."""
-        return [{"id": self.item_id(item["type"], at, "i"), **item} for at, item in enumerate(self._kept("input"))]
+        return [
+            {"id": self.item_id(item["type"], at, "i"), **item} for at, item in enumerate(self._read_field("input"))
+        ]
 
     @property
     def created_at(self) -> int:
@@ -71,7 +73,7 @@ class Part:
     @property
     def include(self) -> Sequence[str]:
         """The request's `include`."""
-        return self._kept("include") or ()
+        return self._read_field("include") or ()
 
     @property
     def begin(self) -> int:
@@ -93,7 +95,7 @@ class Part:
         """Whether it can be retrieved later."""
         return self.asked["store"] is not False and not self.deleted
 
-    def _kept(self, name: str) -> Any:
+    def _read_field(self, name: str) -> Any:
         return getattr(self.run.submissions[self.number - 1], name) if self.number else self.run.request.get(name)
 
     def item_id(self, kind: str, at: int, side: str = "o") -> str:

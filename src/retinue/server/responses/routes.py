@@ -27,12 +27,12 @@ from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..models.list import no_agent
 from ..run_session import RunSession, cancel_for
-from .input import count_tokens, items_of_turns, readable_items
+from .input import count_tokens, items_of_turns
 from .projection import ResponseProjection
 from .response import Part, usage_object
-from .run import Continued, ResponseRequest, check_request, dialogue_of, read_conversation_id
+from .run import ResponseRequest, check_request, read_conversation_id, read_dialogue
 from .schemas import Compact, InputTokens, ResponseCreate
-from .stored import current_response, find_previous, find_response, read_input
+from .stored import current_response, find_response
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
 _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
@@ -48,18 +48,11 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """Estimate the input tokens of such a response."""
     await check_request(body, context.server, request)
-    conversation_id = read_conversation_id(body)
-    items = await read_input(context, body.sent().get("input"), conversation_id)
-
-    def work(connection: Connection, scope: TenantView) -> int:
-        continued = Continued(find_previous(connection, scope, body.previous_response_id), conversation_id)
-        said = readable_items(connection, scope, items)
-        dialogue = dialogue_of(connection, scope, context.server, continued, said)
-        texts = [str(one["content"]) for one in dialogue.turns]
-        tools = [str(tool) for tool in body.sent().get("tools") or ()]
-        return count_tokens([body.instructions or "", *dialogue.rules, *texts, *tools])
-
-    return {"object": "response.input_tokens", "input_tokens": await context.read(work)}
+    dialogue = await read_dialogue(context, body, read_conversation_id(body))
+    texts = [str(one["content"]) for one in dialogue.turns]
+    tools = [str(tool) for tool in body.sent().get("tools") or ()]
+    number = count_tokens([body.instructions or "", *dialogue.rules, *texts, *tools])
+    return {"object": "response.input_tokens", "input_tokens": number}
 
 
 @router.post("/compact")
@@ -70,17 +63,12 @@ async def compact(body: Compact, context: ContextDep) -> Object:
         raise no_agent(body.model, agents)
     if body.input is None and body.previous_response_id is None:
         raise missing_parameter("input")
-    items = await read_input(context, body.sent().get("input"))
-
-    def work(connection: Connection, scope: TenantView) -> str:
-        previous = find_previous(connection, scope, body.previous_response_id, context.own)
-        said = readable_items(connection, scope, items)
-        dialogue = dialogue_of(connection, scope, context.server, Continued(previous), said)
-        rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
-        return seal_compaction(connection, scope.tenant, [*rules, *items_of_turns(dialogue.turns)])
-
+    dialogue = await read_dialogue(context, body)
+    rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
+    packed = [*rules, *items_of_turns(dialogue.turns)]
     await context.write(make_secret)
-    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.read(work)}
+    content = await context.read(lambda connection, scope: seal_compaction(connection, scope.tenant, packed))
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": content}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 
@@ -106,7 +94,7 @@ async def retrieve(
         progress = ResponseProjection(part, tools, include, after=after)
         return event_stream(RunSession(context.server, part.run).follow(progress))
     response.headers.update(context.server.poll_after())
-    return await _shown(context, response_id, include)
+    return await _read_response(context, response_id, include)
 
 
 @router.delete("/{response_id}")
@@ -137,13 +125,13 @@ async def cancel(response_id: str, context: ContextDep) -> Object:
     part = await context.read(partial(find_response, id_=response_id))
     if not part.asked["background"]:
         raise ApiError(400, "Cannot cancel a synchronous response.")
-    shown = await _shown(context, response_id)
+    shown = await _read_response(context, response_id)
     if shown["status"] == "cancelled":
         return shown
     if shown["status"] not in ("queued", "in_progress"):
         raise ApiError(400, f"Cannot cancel a {shown['status']} response.")
     await _halt(context, response_id)
-    return await _shown(context, response_id)
+    return await _read_response(context, response_id)
 
 
 @router.get("/{response_id}/input_items")
@@ -153,7 +141,7 @@ async def input_items(response_id: str, context: ContextDep, page: Wanted, inclu
     return list_objects([item_view(item, include) for item in part.input], page)
 
 
-async def _shown(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
+async def _read_response(context: Context, response_id: str, include: Sequence[str] = ()) -> Object:
     def work(connection: Connection, scope: TenantView) -> Object:
         part = find_response(connection, scope, response_id)
         return current_response(connection, context.server.deployment, part, include).now(part.run)

@@ -13,14 +13,12 @@ from ..._internal.concurrency import run_in_thread
 from ...runs.status import pending_calls
 from ...runs.submissions import FurtherRequest
 from ...store.event_log import read_events
-from ...store.run_conversation import conversation_of
+from ...store.run_belongings import conversation_of
 from ...store.run_queries import find_own_run, thread_holder
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents import declared_tools
-from ..agents.overrides import check_functions, inner_name, sampling_of, tools_of
-from ..content.file_intake import FileLoader, Place, take_in_files, take_in_history
-from ..content.file_parts import Shown, shown_in
+from ..agents.overrides import check_declared_tools, check_functions, inner_name, sampling_of, tools_of
+from ..content.message_files import FileLoader, Place, Shown, shown_in, take_in_files, take_in_history
 from ..content.tool_outputs import check_decided, submission_digest
 from ..context import Context, Server, tier_of
 from ..conversations.compaction import expand_compactions
@@ -44,11 +42,11 @@ from .input import (
 from .options import client_functions, options_of
 from .projection import ResponseProjection
 from .response import Part, part_of, request_view
-from .schemas import InputTokens, ResponseCreate
+from .schemas import Compact, InputTokens, ResponseCreate
 from .stored import find_previous, project_responses, read_input
 
 
-class Continued(NamedTuple):
+class _Continued(NamedTuple):
     """What a request continues: a response or a conversation, with the images of it that the model is shown."""
 
     previous: Part | None = None
@@ -113,7 +111,7 @@ class ResponseRequest(RunApi):
         sampled = sampling_of(server.deployment.agents[self._model].model)
         asked = request_view({**sampled, **sent}, self._model, conversation_id)
         said = readable_items(connection, scope, self._items, self._shown)
-        continued = Continued(previous, conversation_id, self._shown)
+        continued = _Continued(previous, conversation_id, self._shown)
         waiting = _find_waiting(connection, scope, said, continued)
         if waiting is not None:
             part, answers = waiting
@@ -123,7 +121,7 @@ class ResponseRequest(RunApi):
         check_decided(connection, scope, find_last_answered(said), "input")
         if conversation_id is not None:
             find_conversation(connection, scope, conversation_id, lock=True)
-        dialogue = dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
+        dialogue = _dialogue_of(connection, scope, server, continued, said)  # first: checks ownership
         halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, said)
         request = {
             **options_of(sent),
@@ -140,16 +138,6 @@ class ResponseRequest(RunApi):
         }
         new = NewRun("response", request, conversation_id, body.metadata)
         return Begun(add_run(connection, scope, new, server.options.run_ttl), True, halted, 0)
-
-    async def write(self, *, small: bool = False) -> Begun:
-        """Return what `begin` returns, whose parts are stored in another order than those of other requests."""
-
-        def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
-            begun = self.begin(connection, scope)
-            return begun.run, begun.more, begun.new, begun.halted
-
-        run, number, new, halted = await self.context.write(work, small=small)
-        return Begun(run, new, halted, number)
 
     def projection(self, begun: Begun) -> ResponseProjection:
         """Return the response of this request, which is the one numbered `more` of its run."""
@@ -174,7 +162,7 @@ async def check_request(body: InputTokens, server: Server, request: Request) -> 
     if name not in agents:
         raise no_agent(name, agents)
     tools = body.sent().get("tools") or ()
-    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
+    check_declared_tools(tools, name, agents[name], request.headers.get("host", ""))
     if functions := client_functions(tools):
         placed = [(f"tools[{one.number}]", one.function) for one in functions]
         await run_in_thread(check_functions, agents[name], placed)
@@ -182,8 +170,20 @@ async def check_request(body: InputTokens, server: Server, request: Request) -> 
         raise missing_parameter("input")
 
 
-def dialogue_of(
-    connection: Connection, scope: TenantView, server: Server, continued: Continued, said: Items
+async def read_dialogue(context: Context, body: InputTokens | Compact, conversation_id: str | None = None) -> Dialogue:
+    """Return what was said up to a request that begins no run, and in it. Raises `ApiError`."""
+    items = await read_input(context, body.sent().get("input"), conversation_id)
+
+    def read(connection: Connection, scope: TenantView) -> Dialogue:
+        previous = find_previous(connection, scope, body.previous_response_id, context.own)
+        said = readable_items(connection, scope, items)
+        return _dialogue_of(connection, scope, context.server, _Continued(previous, conversation_id), said)
+
+    return await context.read(read)
+
+
+def _dialogue_of(
+    connection: Connection, scope: TenantView, server: Server, continued: _Continued, said: Items
 ) -> Dialogue:
     """Return what was said up to the items of a request and in them. Raises `ApiError` if they do not fit what they
     continue."""
@@ -215,7 +215,7 @@ def dialogue_of(
 
 
 def _find_waiting(
-    connection: Connection, scope: TenantView, items: Items, continued: Continued
+    connection: Connection, scope: TenantView, items: Items, continued: _Continued
 ) -> tuple[Part, list[tuple[str, str]]] | None:
     """Return the response whose calls the last items answer, and the answers, if its run waits for them or was already
     resumed by them."""

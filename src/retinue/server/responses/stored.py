@@ -17,7 +17,7 @@ from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
 from ..agents.overrides import tools_of
-from ..content.message_content import prepare_files
+from ..content.message_files import prepare_files
 from ..context import Context
 from ..conversations.items import PREFIXES, append_items, find_anywhere, items_of
 from ..http.api_errors import ApiError
@@ -31,7 +31,7 @@ _REFERENCES = 100  # of a request, to items: each may be another log's
 
 def find_response(connection: Connection, scope: TenantView, id_: str, *, lock: bool = False) -> Part:
     """Return the response of this id; `lock` locks its run until the transaction ends. Raises `ApiError` (404)."""
-    part = _kept(connection, scope, read_response_id(id_), lock=lock)
+    part = _find_part(connection, scope, read_response_id(id_), lock=lock)
     if part is None or not part.stored:
         raise ApiError(404, f"Response with id '{id_}' not found.")
     return part
@@ -42,14 +42,14 @@ def find_previous(connection: Connection, scope: TenantView, id_: str | None, ow
     (400)."""
     if id_ is None:
         return None
-    part = _kept(connection, scope, read_response_id(id_))
+    part = _find_part(connection, scope, read_response_id(id_))
     if part is None or part.deleted or not (part.stored or id_ in own):
         message = f"Previous response with id '{id_}' not found."
         raise ApiError(400, message, param="previous_response_id", code="previous_response_not_found")
     return part
 
 
-def _kept(
+def _find_part(
     connection: Connection, scope: TenantView, name: tuple[str, int] | None, *, lock: bool = False
 ) -> Part | None:
     return None if name is None else part_of(find_own_run(connection, scope, name[0], lock=lock), name[1])

@@ -30,19 +30,11 @@ _NORMAL, _POLICY = 1000, 1008  # WebSocket close codes: regular, and for a misbe
 async def serve(socket: WebSocket) -> None:
     """Answer the messages of a connection until it is closed, or after an hour."""
     await socket.accept()
-    inbox = _Inbox(socket)
-    turns = _Turns(socket, inbox.closed)
-    ends = asyncio.get_running_loop().time() + getattr(socket.app.state, "sockets_last", LASTS)
+    connection = _Connection(socket)
     try:
-        while turns.good and (text := await inbox.take(ends)) is not None:
-            await turns.answer(text)
-        if not turns.good:
-            await _close(socket, _POLICY)
-        elif (refusal := inbox.refusal) is not None:
-            await _say(socket, _envelope(refusal.status, refusal.body["error"]))
-            await _close(socket, _POLICY if refusal.status == 429 else _NORMAL)
+        await connection.answer_all(getattr(socket.app.state, "sockets_last", LASTS))
     finally:
-        await inbox.stop()
+        await connection.stop()
 
 
 async def refuse(socket: WebSocket) -> None:
@@ -51,30 +43,30 @@ async def refuse(socket: WebSocket) -> None:
     await socket.send_denial_response(answer_of(ApiError(404, message, code="unknown_url")))
 
 
-class _Inbox:
-    """Queued messages. They are read while another is answered, in order to notice when the client disconnects
-    (`closed`) or sends too much. `refusal` is why no more are accepted."""
+class _Connection:
+    """Answers the messages of one connection. They are read while another is answered, in order to notice when the
+    client disconnects or sends too much. The last response of each stream may be continued here even if it was not
+    stored."""
 
     def __init__(self, socket: WebSocket) -> None:
-        self.closed = asyncio.Event()
-        self.refusal: ApiError | None = None
         self._socket = socket
+        self._closed = asyncio.Event()
+        self._refusal: ApiError | None = None  # why no more messages are accepted
         self._texts = asyncio.Queue[str | None]()  # `None` is the last
-        self._size = 0
+        self._size = 0  # of the texts, in characters
+        self._own = dict[str | None, str]()  # the last responses, by stream id
         self._reading = asyncio.create_task(self._read())
 
-    async def take(self, ends: float) -> str | None:
-        """Return the next message; `None` if there will be none, or at the deadline `ends` (loop time)."""
-        try:
-            async with asyncio.timeout_at(ends):
-                text = await self._texts.get()
-        except TimeoutError:
-            message = "The WebSocket connection has lasted for 60 minutes. Open a new one to continue."
-            self.refusal = ApiError(400, message, code="websocket_connection_limit_reached")
-        if self.refusal is not None:
-            return None
-        self._size -= len(text or "")
-        return text
+    async def answer_all(self, seconds: float) -> None:
+        """Answer messages until there are no more, the key is no longer valid, or after so many seconds."""
+        ends = asyncio.get_running_loop().time() + seconds
+        while (text := await self._take(ends)) is not None:
+            if await self._answer(text) in (401, 403):
+                await _close(self._socket, _POLICY)
+                return
+        if self._refusal is not None:
+            await _say(self._socket, _envelope(self._refusal.status, self._refusal.body["error"]))
+            await _close(self._socket, _POLICY if self._refusal.status == 429 else _NORMAL)
 
     async def stop(self) -> None:
         """Stop reading."""
@@ -89,26 +81,28 @@ class _Inbox:
                 self._size += len(text)
                 if self._texts.qsize() >= _AHEAD or self._size > MAX_BYTES:
                     said = f"Too many messages are queued: the limit is {_AHEAD}, or 20 MB."
-                    self.refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
+                    self._refusal = ApiError(429, said, kind="requests", code="rate_limit_exceeded")
                     break
                 self._texts.put_nowait(text)
         finally:
-            self.closed.set()
+            self._closed.set()
             self._texts.put_nowait(None)
 
+    async def _take(self, ends: float) -> str | None:
+        """Return the next message; `None` if there will be none, or at the deadline `ends` (loop time)."""
+        try:
+            async with asyncio.timeout_at(ends):
+                text = await self._texts.get()
+        except TimeoutError:
+            message = "The WebSocket connection has lasted for 60 minutes. Open a new one to continue."
+            self._refusal = ApiError(400, message, code="websocket_connection_limit_reached")
+        if self._refusal is not None:
+            return None
+        self._size -= len(text or "")
+        return text
 
-class _Turns:
-    """Answers the requests of one connection. The last response of each stream (`own`) may be continued here even if it
-    was not stored. `good` says whether the key is still valid."""
-
-    def __init__(self, socket: WebSocket, closed: asyncio.Event) -> None:
-        self._socket = socket
-        self._closed = closed
-        self._own = dict[str | None, str]()  # by stream id
-        self.good = True
-
-    async def answer(self, text: str) -> None:
-        """Handle the request in a message, and send its answer."""
+    async def _answer(self, text: str) -> int:
+        """Handle the request in a message, and send its answer. Return its HTTP status."""
         stream: str | None = None
         socket, data = self._socket, text.encode("utf-8", "surrogatepass")
         try:
@@ -119,12 +113,12 @@ class _Turns:
         except (ApiError, HTTPException) as error:  # the latter if it is not JSON
             refusal = error if isinstance(error, ApiError) else ApiError(error.status_code, str(error.detail))
             await _say(socket, _envelope(refusal.status, refusal.body["error"], stream))
-            return
+            return refusal.status
         body = json.dumps({**given, "stream": True}, ensure_ascii=False).encode("utf-8", "replace")
         answer = _Answer(socket, stream)
         await socket.app(self._scope(len(body)), self._receiving(body), answer.send)
         self._remember(stream, given.get("previous_response_id"), answer)
-        self.good = answer.status not in (401, 403)
+        return answer.status
 
     def _remember(self, stream: str | None, previous: object, answer: _Answer) -> None:
         if answer.failed:
