@@ -164,6 +164,14 @@ def test_json_lines_are_replayed(shop: Shop, tmp_path: Path, capsys: pytest.Capt
     assert shop.run("replay", str(lines), str(shop.file)).stderr.startswith(f"retinue: {lines}:9: not an event: '{{}}'")
 
 
+def test_json_lines_of_a_team_are_replayed(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(shop.file), "--agent", "boss", "--json", QUESTION]) == 0
+    lines = tmp_path / "run.jsonl"
+    lines.write_text(capsys.readouterr().out)
+    assert '"path"' in lines.read_text()
+    assert "agrees: 8 events" in shop.said("replay", str(lines), str(shop.file))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -18,7 +18,8 @@ from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.values import Decision
 from retinue.errors import UsageError
-from retinue.runs import DueRuns, Limits
+from retinue.limits.places import RunLimits
+from retinue.runs import DueRuns
 from retinue.store.processes import enter, is_leader, leave
 from retinue.store.tables import processes
 
@@ -50,7 +51,7 @@ class Site:
         self.approval = False
         self.effects = "idempotent"
         self.now = self.most = 0
-        self.limits = Limits()
+        self.limits = RunLimits()
 
     def agent(self) -> Agent:
         async def work() -> str:
@@ -218,7 +219,7 @@ async def test_the_leader_is_replaced_when_it_dies(at: Site) -> None:
 
 @pytest.mark.full
 async def test_runs_without_room_are_queued_until_a_worker_makes_room(at: Site) -> None:
-    at.limits = Limits(tenant=1)
+    at.limits = RunLimits(tenant=1)
     at.gate.opened.clear()
     async with at.process() as server, at.worker() as first, at.worker() as second:
         runs = [await server.add(f"{named(at)}_{number}") for number in range(4)]

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from fakes.rendered_chart import container
-from retinue.cli.serve import command as serve
-from retinue.cli.worker import command as worker
+from retinue.cli.serve import command as serve, worker
 from retinue.cluster.local_cluster import Plan, commands
 
 ROOT = Path(__file__).parents[2]

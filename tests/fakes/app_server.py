@@ -23,7 +23,7 @@ from retinue.server.agents.deployment import Deployment
 from retinue.server.app import create_app
 from retinue.server.context import Options
 from retinue.server.http.connections import listen
-from retinue.server.process import Serving as How, assembled, until
+from retinue.server.process import Serving as How, assemble_server, serve_until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
 from retinue.store.run_queries import insert_run
@@ -99,11 +99,11 @@ class Serving:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self.database = Database(self._how.database)
-        server = assembled(self._deployment, self.database, self._how, self._limits)
+        server = assemble_server(self._deployment, self.database, self._how, self._limits)
         self.runs = server.runs
         self.app = create_app(server, Keys(self.database, [KEY], self._now), **self._edge)
         with listen("127.0.0.1", self._port) as listening:
-            await until(self._stop, self.app, server, listening, self._how, self._is_ready)
+            await serve_until(self._stop, self.app, server, listening, self._how, self._is_ready)
         await self.database.close_async()
 
     def _is_ready(self, address: str) -> None:

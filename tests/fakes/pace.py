@@ -16,7 +16,7 @@ from typing import Any
 QUICK = {  # seconds
     "retinue.runs.due": {"_EVERY": 0.05},
     "retinue.runs.follow": {"_ALONE": 0.1},
-    "retinue.server.database_watch": {"_EVERY": 0.1},
+    "retinue.server.background": {"_EVERY": 0.1},
     "retinue.server.indexing.indexer": {"_EVERY": 0.02, "_PAUSE": 0.1},
     "retinue.server.maintenance": {"_EVERY": 0.1},
     "retinue.server.http.authentication": {"_LOOKED_AT": 0.1, "_HELD": 0.05},

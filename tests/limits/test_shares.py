@@ -16,11 +16,6 @@ from retinue.limits.shares import Shares
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def test_each_tenant_has_its_turn_and_the_last_place_is_for_one_who_has_none() -> None:
     shares, begun = Shares(total=4, spare=1), list[str]()
     while chosen := shares.choose(("a", "b") if len(begun) < 2 else ("a",)):

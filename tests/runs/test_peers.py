@@ -20,7 +20,8 @@ from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Called
 from retinue.core.values import Decision
-from retinue.runs import DueRuns, Followed, Room, RunInput, Runs
+from retinue.limits.places import Room
+from retinue.runs import DueRuns, Followed, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
 from retinue.runs.log_writer import LogWriter
 from retinue.server.indexing.queue import finish_file, index_again, next_files, take_files

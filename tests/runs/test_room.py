@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 from fakes.kept_runs import Gate, calling, new_run
 from fakes.until import until_async
 from retinue import tool
-from retinue.runs import DueRuns, Limits, Room, RunInput, Runs
+from retinue.limits.places import Room, RunLimits
+from retinue.runs import DueRuns, RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.store.database import Database
 from retinue.store.event_log import last_milestone
@@ -82,7 +83,7 @@ async def working(
     url: str, at_once: int, most: Mapping[str | None, int] | None = None, *, joins: bool = True
 ) -> AsyncIterator[Working]:
     database = Database(url)
-    there = Working(database, Room(at_once, Limits(keys=(most or {}).get)))
+    there = Working(database, Room(at_once, RunLimits(keys=(most or {}).get)))
     due = DueRuns(there.driver)
     if joins:
         await due.join()

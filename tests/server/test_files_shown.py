@@ -147,10 +147,14 @@ def test_a_thread_shows_its_images(served: Serving, engine: OpenAIServer, album:
     assert seen(engine) == [RED]
 
 
-def test_a_chat_on_a_thread_shows_its_images_later_too(served: Serving, engine: OpenAIServer) -> None:
+@pytest.mark.parametrize("kind", ["data", "file"])
+def test_a_chat_on_a_thread_shows_its_images_later_too(served: Serving, engine: OpenAIServer, kind: str) -> None:
     engine.replies += ["Red.", "I said it."]
-    chat(served, ASK, of_chat(data_url(RED)), thread_id="mine")
-    chat(served, {"type": "text", "text": "Again?"}, thread_id="mine")
+    image = of_chat(data_url(RED))
+    if kind == "file":
+        image = {"type": "image_file", "image_file": {"file_id": upload(served, "red.png", RED).body["id"]}}
+    assert chat(served, ASK, image, thread_id=f"mine-{kind}").status == 200
+    chat(served, {"type": "text", "text": "Again?"}, thread_id=f"mine-{kind}")
     assert seen(engine, 0) == seen(engine, 1) == [RED]
 
 

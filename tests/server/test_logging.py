@@ -23,7 +23,7 @@ from fakes.served import Served, serving
 from fakes.until import until_async
 from retinue._internal.log_lines import JsonLines, TextLines
 from retinue.components import sandbox
-from retinue.server.log_output import RepeatFilter, workers_logged
+from retinue.server.log_output import RepeatFilter, log_workers
 
 pytestmark = pytest.mark.anyio
 AGENTS = """
@@ -175,7 +175,7 @@ def test_whatever_is_logged_is_one_line_of_bounded_fields(message: str, path: st
 
 
 def test_what_workers_write_to_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with workers_logged():
+    with log_workers():
         with sandbox.spawning():
             words = [sys.executable, "-c", "import os; os.write(2, b'thread main panicked\\n' * 2 + b'x' * 5000)"]
             worker = subprocess.Popen(words)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from fakes.app_server import Serving, answering
 from retinue import Agent, PromptModel
 from retinue.core.tools.tool import Tool
-from retinue.server.agents.deployment import AgentVersions, Deployment, names_at
+from retinue.server.agents.deployment import AgentVersions, Deployment
 from retinue.store.database import Database
 from retinue.store.tables import runs
 
@@ -36,9 +36,9 @@ def test_a_model_is_named_by_its_address(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/runs.db")
     try:
         versions = AgentVersions(Deployment(agents), database)
-        assert names_at(versions, "inner") == ("inner", "gpu-1:8000")
-        assert names_at(versions, "outer/inner") == ("inner", "gpu-1:8000")
-        assert names_at(versions, "outer") == ("outer", "")
-        assert names_at(versions, "gone") == ("gone", "")
+        assert versions.names_at("inner") == ("inner", "gpu-1:8000")
+        assert versions.names_at("outer/inner") == ("inner", "gpu-1:8000")
+        assert versions.names_at("outer") == ("outer", "")
+        assert versions.names_at("gone") == ("gone", "")
     finally:
         database.close()

@@ -14,7 +14,7 @@ from fastapi import Request
 from retinue.errors import StoreConflict, StoreUnavailable
 from retinue.runs import Followed
 from retinue.server.assistants import runs as routes
-from retinue.server.assistants.run_creation import start_run
+from retinue.server.assistants.runs import start_run
 from retinue.server.assistants.schemas import RunCreate
 from retinue.server.context import Context
 from retinue.server.http.api_errors import ApiError

@@ -16,12 +16,13 @@ from ..config.references import list_servers
 from ..config.yaml_files import list_dependencies, select_part
 from ..display.terminal import clean
 from ..errors import UsageError
+from .option_types import PATH
 from .output import Progress, print_json
 
 if TYPE_CHECKING:
     from ..mcp.tool_pins import Offer, Offered
 
-_FILE = click.argument("file", type=click.Path(path_type=Path))
+_FILE = click.argument("file", type=PATH)
 
 
 @click.command("check")
@@ -87,7 +88,7 @@ def tools(file: Path, agent: str | None) -> int:
 @_FILE
 @click.option("--pipeline", help="Which pipeline, if the file has several.")
 @click.option("--group", help="Which group, if the file has several or also pipelines.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Write an SVG file instead of printing text.")
+@click.option("--svg", type=PATH, help="Write an SVG file instead of printing text.")
 def draw(file: Path, pipeline: str | None, group: str | None, svg: Path | None) -> int:
     """Draw a pipeline or a group of FILE without building it."""
     from ..pipelines import Node, diagram
@@ -117,7 +118,7 @@ def draw(file: Path, pipeline: str | None, group: str | None, svg: Path | None) 
 
 
 @click.command("lock")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @click.option("--upgrade", is_flag=True, help="Resolve locked packages again.")
 def lock(path: Path, upgrade: bool) -> int:
     """Lock and install the packages (`pip_dependencies`) of the tools of PATH, a file of agents or a folder of tool

@@ -23,6 +23,7 @@ from ..strategies.auto import find_usual_steps, preset_strategy
 from ..tools import calculator, passages
 from ..tools.passages import Passages, Rank, Searchable, cut
 from .models import offer_embedded_model
+from .option_types import PATH
 from .person import decide
 from .run_output import EVENTS_OPTION, VERBOSE_OPTION, log_option, run_and_show
 
@@ -30,9 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
 _STEPS = f"[default: {find_usual_steps('careful')} with careful, else {find_usual_steps('auto')}]"
 _OPTIONS = (
-    click.option(
-        "--passages", type=click.Path(path_type=Path), help="Folder of files, its index, or JSONL file to search."
-    ),
+    click.option("--passages", type=PATH, help="Folder of files, its index, or JSONL file to search."),
     click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm)."),
     click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]"),
     click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080"),
@@ -69,7 +68,7 @@ def command(question: str, *, verbose: bool, as_json: bool, **options: Any) -> i
 
 
 @click.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("question")
 @click.option("--agent", help="Which agent, if the file has several that are nobody's workers.")
 @VERBOSE_OPTION

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..display.terminal import clean, count_cells
+from ..display.terminal import clean
 from .option_types import SPAN
-from .output import format_date
-from .server_database import DB_OPTION, server_database
+from .output import format_date, print_json, table_lines
+from .server_database import DB_OPTION, JSON_OPTION, server_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
-
-_NAMES = ("WHEN", "WHO", "ACTION", "TARGET", "TENANT", "DETAIL")
 
 
 @click.group("audit")
@@ -30,7 +27,7 @@ def command() -> None:
 @click.option("--since", type=SPAN, help="Only the last 90m, 12h, 30d or 8w.")
 @click.option("--action", help="Only this action (run.cancelled), or all of a kind (run).")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@JSON_OPTION
 @DB_OPTION
 def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action: str | None, limit: int) -> int:
     """List the entries, newest first."""
@@ -40,18 +37,12 @@ def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action:
         began = None if since is None else int(time.time()) - since
         found = entries(connection, AuditFilter(tenant, began, action), limit)
     if as_json:
-        click.echo(json.dumps([_shown(row) for row in found], indent=2))
-        return 0
-    if not found:
+        print_json([_shown(row) for row in found])
+    elif not found:
         click.echo("no entries", err=True)
-        return 0
-    rows = [_NAMES, *map(_cells, found)]
-    widths = [max(count_cells(row[at]) for row in rows) for at in range(len(_NAMES))]
-    for number, row in enumerate(rows):
-        line = "  ".join(
-            cell + " " * (width - count_cells(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        click.echo(click.style(line, bold=True) if not number else line)
+    else:
+        for line in table_lines(("WHEN", "WHO", "ACTION", "TARGET", "TENANT", "DETAIL"), map(_cells, found)):
+            click.echo(line)
     return 0
 
 

@@ -23,13 +23,14 @@ from ..errors import RetinueError, UsageError
 from ..memory.recall import recall_history, remember, without_turns
 from .ask import AgentOptions, agent_options, load_agent
 from .chat_input import Lines, Typed, open_questions
+from .option_types import PATH
 from .output import show_error
 from .person import terminal_echo
 from .run_output import VERBOSE_OPTION, log_option, show_run
 
 
 @click.command("chat")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=PATH, required=False)
 @click.option("--agent", help="Which agent of FILE, if it has several.")
 @agent_options
 @VERBOSE_OPTION

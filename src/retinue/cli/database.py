@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import DataError, UsageError
-from .server_database import DB_OPTION, MISSING, database_url, server_database
+from .server_database import DB_OPTION, MISSING, database_url, record_act, server_database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from ..store.audit_log import Action
     from ..store.database_copies import Contents
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -84,20 +81,21 @@ def backup(file: Path, db: str) -> int:
     with _store():
         from ..cluster.postgres_copy import dump
         from ..store.admin_transaction import looked_at
+        from ..store.audit_log import OPERATOR
         from ..store.database_copies import contents_of, copy_database, whole_file
         from ..store.migrations import missing_migrations
     url = database_url(db)
     with looked_at(url) as connection:
         missing = missing_migrations(connection)  # raises if it is not ours
         contents = contents_of(connection)
-    if _is_sqlite(url):
-        copy_database(Path(_path(url)), file)
+    if (place := _sqlite_file(url)) is not None:
+        copy_database(place, file)
     else:
         with whole_file(file) as part:
             dump(url, part)
     if not missing:  # an older one is copied as it is
         with server_database(db) as connection:
-            _record(connection, "database.backed_up", {"bytes": file.stat().st_size})
+            record_act(connection, OPERATOR, "database.backed_up", "", {"bytes": file.stat().st_size})
     click.echo(f"{_shown(db)} was copied to {file} ({file.stat().st_size / 1e6:,.1f} MB): {_told(contents)}")
     return 0
 
@@ -116,14 +114,24 @@ def restore(file: Path, db: str, cancel: bool) -> int:
     them. The time from the copy until now does not count for them.
     """
     with _store():
+        from sqlalchemy import inspect
+
+        from ..cluster import postgres_copy
+        from ..store.admin_transaction import looked_at
         from ..store.database_copies import put_copy
     url = database_url(db)
-    _check_kind(file, url)
-    if _is_sqlite(url):
-        with put_copy(file, Path(_path(url))) as part:
+    place = _sqlite_file(url)
+    _check_kind(file, is_sqlite=place is not None)
+    if place is not None:
+        with put_copy(file, place) as part:
             contents, made = _settled(database_url(str(part)), cancel)
     else:
-        _restore_to_postgres(file, url)
+        with looked_at(url) as connection:
+            if there := inspect(connection).get_table_names():
+                raise UsageError(
+                    f"the database holds tables ({there[0]}, …); restore to an empty one: createdb makes it"
+                )
+        postgres_copy.restore(file, url)
         contents, made = _settled(url, cancel)
     when = "" if made is None else f", made {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(made))},"
     click.echo(f"{file}{when} was restored to {_shown(db)}: {_told(contents)}")
@@ -136,21 +144,10 @@ def restore(file: Path, db: str, cancel: bool) -> int:
     return 0
 
 
-def _restore_to_postgres(file: Path, url: str) -> None:
-    from sqlalchemy import inspect
-
-    from ..cluster import postgres_copy
-    from ..store.admin_transaction import looked_at
-
-    with looked_at(url) as connection:
-        if there := inspect(connection).get_table_names():
-            raise UsageError(f"the database holds tables ({there[0]}, …); restore to an empty one: createdb makes it")
-    postgres_copy.restore(file, url)
-
-
 def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
     """Prepare a restored database for its first server. Raises `DataError` if this Retinue cannot use it."""
     from ..store.admin_transaction import looked_at
+    from ..store.audit_log import OPERATOR
     from ..store.database_copies import contents_of, settle_copy
     from ..store.migrations import missing_migrations
 
@@ -167,24 +164,18 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
 
             cancel_unfinished(connection)
         if not missing:  # else its audit log may not be there yet
-            _record(connection, "database.restored", {"cancelled": int(cancel)})
+            record_act(connection, OPERATOR, "database.restored", "", {"cancelled": int(cancel)})
     return contents, made
 
 
-def _record(connection: Connection, action: Action, detail: Mapping[str, str | int]) -> None:
-    from ..store.audit_log import OPERATOR, record, system_user
-
-    record(connection, system_user(), OPERATOR, action, "", detail)
-
-
-def _check_kind(file: Path, url: str) -> None:
-    """Raise `DataError` if the file is no copy of a database of the URL's kind."""
+def _check_kind(file: Path, *, is_sqlite: bool) -> None:
+    """Raise `DataError` if the file is no copy of a database of this kind."""
     from ..cluster.postgres_copy import MAGIC as DUMP
     from ..store.database_copies import MAGIC as SQLITE
 
     with file.open("rb") as opened:
         head = opened.read(len(SQLITE))
-    wanted, other = (SQLITE, DUMP) if _is_sqlite(url) else (DUMP, SQLITE)
+    wanted, other = (SQLITE, DUMP) if is_sqlite else (DUMP, SQLITE)
     if head.startswith(wanted):
         return
     if head.startswith(other):
@@ -193,16 +184,12 @@ def _check_kind(file: Path, url: str) -> None:
     raise DataError(f"{file} is no copy of a database that `retinue database backup` made")
 
 
-def _is_sqlite(url: str) -> bool:
+def _sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; `None` for PostgreSQL. Raises `UsageError` if it is neither."""
     from ..store.engines import engine_of
 
-    return engine_of(url).dialect.name == "sqlite"  # raises if it is neither
-
-
-def _path(url: str) -> str:
-    from sqlalchemy import make_url
-
-    return str(make_url(url).database)
+    engine = engine_of(url)
+    return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
 
 def _shown(db: str) -> str:

@@ -17,16 +17,15 @@ from ..evals.datasets import FORMATS, open_dataset
 from ..evals.kept_results import ANSWERS
 from ..evals.report import format_share
 from ..evals.study import SEARCHES, EvalProgress, Findings, Study, conduct, select_questions, write_reports
+from .option_types import NEW_FOLDER, PATH
 from .output import Progress
 
 
 @click.command("eval")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Which agents; repeatable.")
 @click.option("--dataset", required=True, metavar="D", help=f"A JSONL file or folder, or {'|'.join(FORMATS)}:PATH.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("eval-results"), show_default=True
-)
+@click.option("--out", type=NEW_FOLDER, default=Path("eval-results"), show_default=True)
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first so many questions.")
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Only questions with this tag; repeatable.")
 @click.option("--at-once", type=click.IntRange(1), default=1, show_default=True, help="Questions asked at once.")

@@ -12,14 +12,13 @@ from ..documents import DocumentStore
 from ..documents.embedding import MiniLM
 from ..documents.folder_index import STORE
 from ..errors import DataError, UsageError
+from .option_types import FOLDER, PATH
 from .output import Progress
 
 
 @click.command("index")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="Where to store it.  [default: FOLDER/.retinue/documents.sqlite]"
-)
+@click.argument("folder", type=FOLDER)
+@click.option("--store", type=PATH, help="Where to store it.  [default: FOLDER/.retinue/documents.sqlite]")
 @click.option("--size", default=1_000, show_default=True, type=click.IntRange(1), help="Maximum characters per piece.")
 @click.option("--vectors", is_flag=True, help="Also search by meaning (`retinue models pull minilm`).")
 def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:

@@ -13,6 +13,7 @@ import click
 
 from .._internal.message_text import suggest_name
 from ..errors import UsageError
+from .option_types import PATH
 
 _SUFFIXES = (".yml", ".yaml", ".py", ".md", ".csv")
 
@@ -62,7 +63,7 @@ DEFAULT = "script"  # which runs at once: the others need a model, the embedded 
 
 
 @click.command("init")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.argument("folder", type=PATH, default=Path())
 @click.option("--template", default=DEFAULT, show_default=True, help=f"One of {', '.join(TEMPLATES)}.")
 @click.option("--list", "list_", is_flag=True, help="Say what each template is, and write nothing.")
 def command(folder: Path, template: str, *, list_: bool) -> int:

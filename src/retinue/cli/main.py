@@ -60,7 +60,7 @@ _GROUPS = {
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
 _MODULES = {  # of commands that are not their module's `command`
-    **{"run": "ask", "search": "index"},
+    **{"run": "ask", "search": "index", "worker": "serve"},
     **dict.fromkeys(("check", "tools", "lock", "pin", "draw", "schema"), "agent_files"),
 }
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}

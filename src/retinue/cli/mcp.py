@@ -18,11 +18,11 @@ from ..config.specs import FileSpec
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
-from ..server.http.connections import listen, url_of
+from .option_types import PATH
 
 
 @click.command("mcp")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("names", nargs=-1)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input.")
 @click.option("--api-key", envvar="RETINUE_MCP_KEY", help="The key that clients must send; generated if missing.")
@@ -48,9 +48,13 @@ def command(
     if address is None:
         run_to_completion(serve_stdio(server))
         return 0
-    host, port = _host_and_port(address)
-    key = api_key or secrets.token_urlsafe(32)
-    listening = listen(host, port, "--http")
+    from ..server.http.connections import listen, url_of
+
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not int(port) < 65_536:
+        raise UsageError(f"--http {address}: want HOST:PORT, such as 127.0.0.1:8080")
+    host, key = host or "127.0.0.1", api_key or secrets.token_urlsafe(32)
+    listening = listen(host, int(port), "--http")
     with suppress(KeyboardInterrupt):
         click.echo(f"{url_of(host, listening)}/mcp", err=True)
         if not api_key:
@@ -72,10 +76,3 @@ def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | To
             f"{spec.source.file}: no agent, pipeline or tool {missing[0]!r}; there are: {', '.join([*own, *shared])}"
         )
     return [builder.get(name) if name in own else shared[name] for name in wanted]
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not port.isdigit() or not int(port) < 65_536:
-        raise UsageError(f"--http {address}: want HOST:PORT, such as 127.0.0.1:8080")
-    return host or "127.0.0.1", int(port)

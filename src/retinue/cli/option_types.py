@@ -1,9 +1,10 @@
-"""Types of options that several commands have: rates, durations and numbers by name."""
+"""Types of options that several commands have: paths, rates, durations and numbers by name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -47,6 +48,9 @@ def _parse_count(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(exists=True, path_type=Path, file_okay=False)
+NEW_FOLDER = click.Path(path_type=Path, file_okay=False)
 PER_MINUTE = Parsed("N/min", parse_rate)
 COUNTED = Parsed("NAME=N", _parse_count)  # a name and a number
 SPAN = Parsed("SPAN", _parse_span)  # in seconds

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
@@ -33,48 +32,28 @@ async def decide(action: AgentAction, problem: str) -> Decision | None:
     async with _TURN:
         click.secho(f"\n{clean(problem)}:", fg="yellow", bold=True, err=True)
         click.echo("\n  ".join([f"  {clean(action.tool)}", *shown.splitlines()]), err=True)
-        with _typed_lines() as typed:
-            return await _ask_in_thread(action, typed)
+        with terminal_echo(on=True), suppress(EOFError):
+            return await _ask_decision(given)
+    return None
 
 
-async def _ask_in_thread(action: AgentAction, typed: _TypedLines) -> Decision | None:
-    """Ask in a daemon thread, which does not keep the process alive if the run is cancelled meanwhile."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Decision | None] = loop.create_future()
-
-    def settle(decision: Decision | None) -> None:
-        if not done.done():
-            done.set_result(decision)
-
-    def ask() -> None:
-        decision = None
-        try:
-            with suppress(click.Abort, EOFError):
-                decision = _ask(action, typed)
-        finally:  # whatever happened, nobody may wait forever
-            loop.call_soon_threadsafe(settle, decision)
-
-    threading.Thread(target=ask, name="person", daemon=True).start()
-    return await done
-
-
-def _ask(action: AgentAction, typed: _TypedLines) -> Decision:
+async def _ask_decision(given: Any) -> Decision:
     options = "[a]pprove, [e]dit, [r]eject, give the [m]odel an answer instead"
-    while (key := typed.ask(options).strip().lower()) not in _KEYS:
+    while (key := (await _ask(options)).strip().lower()) not in _KEYS:
         click.secho(f"want one of {', '.join(_KEYS)}", fg="yellow", err=True)
-    if key == "a":
-        return Decision("approve")
-    if key == "r":
-        return Decision("reject", message=typed.ask("why"))
-    if key == "m":
-        return Decision("respond", message=typed.ask("what the model is told"))
-    if isinstance(action.tool_input, str):
-        given = clean(action.tool_input)
-        return Decision("edit", typed.ask(f"new input [{given}]") or given)
+    match key:
+        case "a":
+            return Decision("approve")
+        case "r":
+            return Decision("reject", message=await _ask("why"))
+        case "m":
+            return Decision("respond", message=await _ask("what the model is told"))
+    if isinstance(given, str):
+        return Decision("edit", await _ask(f"new input [{clean(given)}]") or clean(given))
+    given = json.dumps(given)
     while True:
-        given = json.dumps(action.tool_input)
         try:
-            values = json.loads(typed.ask(f"new input, as JSON [{given}]") or given)
+            values = json.loads(await _ask(f"new input, as JSON [{given}]") or given)
         except ValueError as error:
             click.secho(f"not JSON: {error}", fg="yellow", err=True)
             continue
@@ -83,38 +62,24 @@ def _ask(action: AgentAction, typed: _TypedLines) -> Decision:
         click.secho("want a JSON object", fg="yellow", err=True)
 
 
-class _TypedLines:
-    """Asks for lines in another thread; `interrupted` becomes readable when none is wanted any more.
-
-    A thread that waits for a line cannot be stopped otherwise, and would take the next line from whoever asks then.
-    """
-
-    def __init__(self, interrupted: int) -> None:
-        self._interrupted = interrupted
-
-    def ask(self, prompt: str) -> str:
-        """Return the line typed. Raises `click.Abort` if there is no more, or none is wanted any more."""
-        click.echo(f"{prompt}: ", nl=False, err=True)
-        if sys.platform == "win32":  # where only sockets can be waited for
-            return input()
-        here = sys.stdin.fileno()
-        ready, _, _ = select.select([here, self._interrupted], [], [])
-        line = os.read(here, _MOST) if self._interrupted not in ready else b""
-        if not line:
-            click.echo(err=True)
-            raise click.Abort
-        return line.decode(sys.stdin.encoding or "utf-8", "replace").rstrip("\r\n")
-
-
-@contextmanager
-def _typed_lines() -> Iterator[_TypedLines]:
-    """Lines may be asked for within the block; its end interrupts who waits for one."""
-    interrupted, interrupting = os.pipe()
+async def _ask(prompt: str) -> str:
+    """Return the line that is typed. Raises `EOFError` if there is none. If the run is cancelled meanwhile, nothing
+    waits for the next line, which is then somebody else's."""
+    click.echo(f"{prompt}: ", nl=False, err=True)
+    if sys.platform == "win32":  # where loops wait for sockets only
+        return await asyncio.to_thread(input)
+    loop = asyncio.get_running_loop()
+    typed = asyncio.Event()
+    loop.add_reader(sys.stdin, typed.set)
     try:
-        with terminal_echo(on=True):
-            yield _TypedLines(interrupted)
+        await typed.wait()
     finally:
-        os.close(interrupting)  # so the other end is at its end, which `select` notices
+        loop.remove_reader(sys.stdin)
+    line = os.read(sys.stdin.fileno(), _MOST)
+    if not line:
+        click.echo(err=True)
+        raise EOFError
+    return line.decode(sys.stdin.encoding or "utf-8", "replace").rstrip("\r\n")
 
 
 @contextmanager

@@ -10,13 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from .._internal.log_lines import TextLines
 from .._internal.sync_bridge import run_to_completion
-from ..agent import Run
 from ..core.events import Delta, Event
 from ..core.log_context import ContextFilter
 from ..core.run_context import current_run, run_context
@@ -25,6 +24,9 @@ from ..core.values import StopReason
 from ..display.run_display import RunDisplay, write_aside
 from ..display.run_tree import View
 from ..errors import DataError
+
+if TYPE_CHECKING:
+    from ..agent import Run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 EVENTS_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines and nothing else.")

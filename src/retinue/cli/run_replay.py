@@ -18,6 +18,7 @@ from ..display.terminal import clean
 from ..errors import DataError, UsageError
 from ..run.recorded_effects import NumberedEvent, number_events
 from ..run.replay import Recording, Replay, replay_run
+from .option_types import NEW_FOLDER, PATH
 from .output import print_json
 from .run_output import read_lines
 from .server_database import DB_OPTION, JSON_OPTION, found_run, server_database
@@ -139,7 +140,7 @@ def _read_export(text: str, path: Path) -> Iterator[RecordedRun]:
 
 @click.command("replay", short_help="Say what is decided otherwise by now.")
 @click.argument("run", metavar="RUN")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--agent", help="Replay it with this agent of FILE.  [default: that of the same name]")
 @click.option("--members/--no-members", default=True, show_default=True, help="Also the runs of a team's members.")
 @click.option("--requests", is_flag=True, help="Show what the log does not hold of each request to the model.")
@@ -220,11 +221,11 @@ def _join(values: Sequence[str] | None) -> str:
 
 @click.command("pin", short_help="Keep a run as a test.")
 @click.argument("run", metavar="RUN")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=PATH, required=False)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=NEW_FOLDER,
     default=Path("tests/runs"),
     show_default=True,
     help="The folder that it is written to.",

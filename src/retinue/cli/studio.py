@@ -8,30 +8,26 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..errors import UsageError
-from .driving_options import MISSING, leave_out_prompt_states
+from .option_types import FOLDER, PATH
+from .serve import MISSING, leave_out_prompt_states
 from .server_database import DB_OPTION, database_url
-
-if TYPE_CHECKING:
-    from ..server.agents.deployment import Deployment
 
 _HOST = "127.0.0.1"
 _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
 
 
 @click.command("studio")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=PATH, required=False)
 @DB_OPTION
 @click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
-@click.option(
-    "--evals", type=click.Path(exists=True, path_type=Path, file_okay=False), help="Reports of `retinue eval` to show."
-)
+@click.option("--evals", type=FOLDER, help="Reports of `retinue eval` to show.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
@@ -52,6 +48,7 @@ def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
 
 def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
+        from ..server.agents.deployment import Deployment
         from ..server.context import Options
         from ..server.process import Serving, serve
         from ..store.api_keys import Key, hash_key, key_id_of
@@ -62,7 +59,8 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
     key = f"sk-{secrets.token_urlsafe(32)}"
     scopes = _SHOWS if file is None else _DOES
     known = {key: Key(key_id_of(hash_key(key)), given["tenant"], "studio", scopes=scopes)}
-    deployment, options = _deployment(file), Options(evals=given["evals"])
+    deployment = Deployment({}) if file is None else Deployment.load(file)
+    options = Options(evals=given["evals"])
     how = Serving(database_url(given["db"]), options, _HOST, given["port"], known_keys=known, drives=file is not None)
 
     def ready(address: str) -> None:
@@ -79,9 +77,3 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
             raise
         raise UsageError(f"{str(error).removesuffix(TAKEN)}its studio is at /studio of its address") from error
     return 0
-
-
-def _deployment(file: Path | None) -> Deployment:
-    from ..server.agents.deployment import Deployment
-
-    return Deployment.load(file) if file is not None else Deployment({})

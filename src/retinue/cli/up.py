@@ -15,6 +15,7 @@ import click
 
 from ..display.terminal import is_terminal
 from ..errors import UsageError
+from .option_types import NEW_FOLDER
 
 if TYPE_CHECKING:
     from ..cluster.local_cluster import LocalCluster
@@ -31,7 +32,7 @@ _GUARDIAN = "RETINUE_UP_GUARDIAN"  # in the environment of the process that star
 @click.option("--temporal", is_flag=True, help="Also Temporal's development server, which gives workers their runs.")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=NEW_FOLDER,
     default=Path("retinue-up"),
     show_default=True,
     help="A folder for the database and the logs.",

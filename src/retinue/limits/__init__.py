@@ -4,6 +4,8 @@
 |---|---|---|
 | requests and tokens in a minute, open streams, runs under way and waiting | a key | `rate.KeyLimits` |
 | wrong keys | an address | `rate.KeyThrottle` |
+| runs driven at a time by all processes | a tenant, agent, model, key | `places.RunLimits` |
+| runs driven at a time by a process, and which comes next | a tenant | `places.Room` |
 | runs, tokens and money in a day or month; bytes kept | a tenant | `quotas`: `retinue quotas set` |
 | files, vector stores and the bytes of each kind of thing kept | a tenant | `quotas`: `retinue serve --tenant-…` |
 | work that is under way at a time, and whose turn is next | a tenant | `shares.Shares` |

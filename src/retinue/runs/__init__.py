@@ -3,7 +3,6 @@
 from .driver import Runs
 from .due import DueRuns
 from .follow import Followed, Subscriptions
-from .limits import Limits, Room
 from .run_input import RunInput
 
-__all__ = ["DueRuns", "Followed", "Limits", "Room", "RunInput", "Runs", "Subscriptions"]
+__all__ = ["DueRuns", "Followed", "RunInput", "Runs", "Subscriptions"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from ..limits.places import Room
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
 from ..store.event_log import Entry
@@ -16,7 +17,6 @@ from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
-from .limits import Room
 from .log_writer import LogWriter, ParkedRuns
 from .run_input import RunInput
 from .teams import Conclude, Found, settle_caller

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
 from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
+from ..limits.places import Room
 from ..store.database import Database
 from ..store.due import Due, Reason
 from ..store.event_log import Entry, Fenced
@@ -27,12 +28,8 @@ from .drive import Drive, DriveEnd
 from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, acquire_epoch, claim_runs, park_runs
-from .limits import Room
 from .run_input import RunInput
 from .run_traces import LostTraces
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from ..limits.places import Offer, RunLimits
 from ..store.clock import CLOCK
 from ..store.due import DRIVEN, Driven, driven_runs, lock_free
 from ..store.engines import CLAIMING, lock_until_end
@@ -16,7 +17,6 @@ from ..store.processes import is_alive
 from ..store.run_belongings import SnapshotWriter
 from ..store.run_queries import find_run
 from ..store.run_row import BY_MEMBERS, UNREADABLE, RunRow, RunValues
-from .limits import Limits, Offer
 from .status import step_values, take_step
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
@@ -50,7 +50,7 @@ def acquire_epoch(
     process: str,
     request: Mapping[str, Any] | None = None,
     snapshots: SnapshotWriter | None = None,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
 ) -> Lease | None:
     """Acquire the run's next epoch for `process`. Return its row, `in_progress`; `None` if there is nothing to drive,
     another living process drives it, or `limits` leave no room for it. Passing its `request` saves reading it. The row

@@ -1,9 +1,10 @@
-"""What a process does beside requests: it keeps its runs, maintains the database, and hands its runs over when it
-stops."""
+"""What a process does beside requests: it keeps its runs, maintains and watches the database, and hands its runs over
+when it stops."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,11 +13,11 @@ from functools import partial
 from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
-from ..errors import UsageError
+from ..errors import StoreLost, StoreUnavailable, UsageError
 from ..runs import DueRuns
 from ..runs.due import DriveMode
+from ..store.database import Database
 from .context import Options, Server
-from .database_watch import watch
 from .http.api_errors import ApiError
 from .maintenance import run_maintenance
 from .run_session import admit_waiting_run
@@ -86,3 +87,24 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
     for one in _SIGNALS:
         loop.add_signal_handler(one, stopped)
+
+
+logger = logging.getLogger(__name__)
+_EVERY = 2.0  # seconds
+
+
+async def watch(database: Database) -> None:
+    """Log each problem once, and its end once."""
+    problem = ""
+    while True:
+        try:
+            await database.look()
+        except StoreUnavailable as error:
+            if str(error) != problem:
+                logger.log(logging.ERROR if isinstance(error, StoreLost) else logging.WARNING, "not ready: %s", error)
+            problem = str(error)
+        else:
+            if problem:
+                logger.warning("ready again: the database is available")
+            problem = ""
+        await asyncio.sleep(_EVERY)

@@ -38,7 +38,7 @@ class LogOptions:
 _FORMS: Mapping[Format, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
 
 
-def set_up(how: LogOptions = LogOptions()) -> None:
+def set_up_logging(how: LogOptions = LogOptions()) -> None:
     """Configure logging for this process, including uvicorn, Python warnings, and threads that die."""
     logging.basicConfig(level=logging.WARNING, handlers=[_handler(how.form)])
     level = logging.getLevelNamesMapping()[how.level.upper()]
@@ -113,7 +113,7 @@ def _thread_died(died: threading.ExceptHookArgs) -> None:
 
 
 @contextmanager
-def workers_logged() -> Iterator[None]:
+def log_workers() -> Iterator[None]:
     """Log, line by line, what sandbox workers write to standard error within the block."""
     reading, writing = os.pipe()
     reader = threading.Thread(target=_log_lines, args=[reading], name="workers-stderr", daemon=True)

@@ -1,4 +1,5 @@
-"""The server process: opens its resources, announces readiness, serves, and shuts down cleanly."""
+"""The processes: a server, which opens its parts, serves and shuts down cleanly, and a worker, which drives the runs
+that servers accept."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ from sqlalchemy import Connection
 
 from ..documents.passage_index import PassageIndex
 from ..errors import UsageError
+from ..limits.places import Room, RunLimits
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
-from ..runs import Limits, Room, Runs
+from ..runs import Runs
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
 from ..store.audit_log import record, system_user
@@ -30,16 +32,16 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import AgentVersions, Deployment, names_at
+from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
 from .background import background, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
-from .log_output import LogOptions, set_up, workers_logged
+from .log_output import LogOptions, log_workers, set_up_logging
 from .memories import ServedMemory
-from .metrics.process_watch import MetricsPort, ProcessWatch, watched
+from .metrics.process_watch import MetricsPort, ProcessWatch, serve_metrics
 from .responses.stored import concluding
 from .tools.hosted import Hosted
 
@@ -90,7 +92,7 @@ async def serve(
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called with the address,
     `told` with a new key if none existed. Raises `UsageError` if it cannot listen, and what `Database` raises."""
     with closing(listen(how.host, how.port)) as listening:
-        async with opened(deployment, how) as (server, watch, stop):
+        async with open_process(deployment, how) as (server, watch, stop):
             database = server.database
             if not how.keys and not how.known_keys and not await database.read(count_keys):
                 told(await database.write(_first_key))
@@ -104,18 +106,45 @@ async def serve(
                     watch.begins(lambda: app.state.stopping)
                 ready(address)
 
-            await until(stop, app, server, listening, how, begins)
+            await serve_until(stop, app, server, listening, how, begins)
+
+
+async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
+    """Drive runs until SIGTERM or SIGINT; a second signal ends the process at once. `ready` is called once it does.
+    It claims them in the database, and those that Temporal at `how.temporal` tells it of, if any. Raises `UsageError`
+    if Temporal cannot be reached, and what `Database` raises."""
+    async with open_process(deployment, how, worker=True) as (server, watch, stop), AsyncExitStack() as stack:
+        if watch is not None:
+            watch.add(server)
+        waiting: set[asyncio.Task[object]] = {asyncio.create_task(stop.wait(), name="stop")}
+        dispatcher = await dispatch_by_temporal(server, how.temporal) if how.temporal else None
+        if dispatcher is not None:
+            stack.push_async_callback(dispatcher.close)
+        await stack.enter_async_context(background(server, how.grace))
+        if dispatcher is not None:
+            from ..dispatch.temporal import working
+
+            ended = await stack.enter_async_context(working(server.runs, dispatcher))
+            waiting.add(asyncio.create_task(ended()))
+        if watch is not None:
+            watch.begins(stop.is_set)
+        ready()
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+    for task in done:
+        task.result()
 
 
 @asynccontextmanager
-async def opened(
+async def open_process(
     deployment: Deployment, how: Serving, *, worker: bool = False
 ) -> AsyncIterator[tuple[Server, ProcessWatch | None, asyncio.Event]]:
     """Open what a server or worker consists of while in the block: yields its parts, what watches it (if it has
     metrics), and what is set when it is to stop."""
-    set_up(how.logging)
-    with workers_logged():
-        async with watched(how.metrics) as watch:
+    set_up_logging(how.logging)
+    with log_workers():
+        async with serve_metrics(how.metrics) as watch:
             database = Database(how.database, worker=worker)
             try:
                 limits = KeyLimits(how.bounds)
@@ -123,7 +152,7 @@ async def opened(
                     limits.know(key)
                 stop = asyncio.Event()
                 stop_on_signals(stop)
-                yield assembled(deployment, database, how, limits), watch, stop
+                yield assemble_server(deployment, database, how, limits), watch, stop
             finally:
                 await database.close_async()
 
@@ -134,7 +163,7 @@ def _first_key(connection: Connection) -> str:
     return key
 
 
-def assembled(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
+def assemble_server(deployment: Deployment, database: Database, how: Serving, limits: KeyLimits) -> Server:
     """Wire the parts of a server."""
     awaited: set[str] = set()  # threads for which a run waited when they became free
 
@@ -158,8 +187,7 @@ def assembled(deployment: Deployment, database: Database, how: Serving, limits: 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
     shares, versions = TenantShares(), AgentVersions(deployment, database)
-    names = partial(names_at, versions)
-    most = Limits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, names)
+    most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, versions.names_at)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
@@ -181,7 +209,7 @@ async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatch
     return dispatcher
 
 
-async def until(
+async def serve_until(
     stop: asyncio.Event,
     app: FastAPI,
     server: Server,

@@ -9,14 +9,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from fastapi import Request
 from sqlalchemy import Connection
 
 from ..core.events import Called
 from ..core.run_context import STORED_ID
-from ..core.tools.tool import Tool
 from ..errors import DataError, RetinueError, StoreConflict, StoreUnavailable
 from ..runs import Followed
 from ..runs.cancellation import cancel_run
@@ -26,7 +25,7 @@ from ..runs.teams import decided_members
 from ..store.audit_log import Action, Author, record
 from ..store.clock import CLOCK
 from ..store.engines import COUNTING, lock_until_end
-from ..store.event_log import Entry, read_events
+from ..store.event_log import read_events
 from ..store.run_belongings import is_beside, put_messages, shorten_request, show_files
 from ..store.run_queries import count_of_key, find_run, insert_run, thread_holder
 from ..store.run_row import Kind, RunRow
@@ -42,12 +41,6 @@ from .http.objects import new_id
 from .http.sse import event_stream, frame, wait_for_disconnect
 
 FAILED = ("failed", "cancelled", "expired")
-_DECISIONS: dict[str, Action] = {
-    "approve": "call.approve",
-    "edit": "call.edit",
-    "reject": "call.reject",
-    "respond": "call.respond",
-}
 
 
 class Projection:
@@ -75,6 +68,11 @@ class Projection:
     def frames(self, item: Followed) -> Iterator[str]:
         """Yield the frames of what follows."""
         return map(frame, self.events(item))
+
+    async def last_frames(self) -> AsyncIterator[str]:
+        """Yield the stream's last frames, once everything was told."""
+        if self.tail:
+            yield self.tail
 
     def needs_run(self, item: Followed) -> bool:
         """Whether the run's current row must be supplied (`bind_run`) before this entry is folded."""
@@ -114,8 +112,9 @@ class RunSession:
             if projection.head:
                 yield projection.head
             async for item in items:
-                if projection.needs_run(item) and (now := await self._read_run()) is not None:
-                    projection.bind_run(now)
+                if projection.needs_run(item):
+                    now = await self.server.database.read(partial(find_run, run_id=self.run.id), small=True)
+                    projection.bind_run(now or projection.run)
                 for text in projection.frames(item):
                     yield text
                 if projection.last is not None:
@@ -128,8 +127,8 @@ class RunSession:
         finally:
             await items.aclose()
             self._leave(projection)
-        if projection.tail:
-            yield projection.tail
+        async for text in projection.last_frames():
+            yield text
 
     async def wait(self, projection: Projection, request: Request) -> RunRow:
         """Return the run's row once everything was told, or the run is suspended. The client of `request` may
@@ -177,9 +176,6 @@ class RunSession:
 
         with suppress(StoreUnavailable, StoreConflict):
             self.server.halted(await self.server.database.write(work))
-
-    async def _read_run(self) -> RunRow | None:
-        return await self.server.database.read(partial(find_run, run_id=self.run.id), small=True)
 
 
 # ── from a request to a run, and from the run to an answer ───────────────────────────────────────────────────────────
@@ -247,12 +243,8 @@ class RunApi(ABC):
         """Begin the run, and return its event stream or its answer."""
         session, begun = await self.open()
         if self.streams:
-            return event_stream(self.stream(session, begun))
+            return event_stream(session.follow(self.projection(begun)))
         return await self.answer(session, begun)
-
-    def stream(self, session: RunSession, begun: Begun) -> AsyncIterator[str]:
-        """Return the frames of the event stream."""
-        return session.follow(self.projection(begun))
 
 
 # ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -358,8 +350,8 @@ def answer_calls(  # noqa: PLR0913 -- two of them are only for some APIs
     for call, decision in answer.decisions.items():
         if call not in answer.outputs:
             tool = next((one["tool"] for one in run.waiting if one["id"] == call), "")
-            detail = {"call": call, "tool": tool[:64]}
-            record(connection, author, run.tenant, _DECISIONS[decision.kind], run.id, detail)
+            action = cast(Action, f"call.{decision.kind}")
+            record(connection, author, run.tenant, action, run.id, {"call": call, "tool": tool[:64]})
     return submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further), True
 
 
@@ -397,16 +389,12 @@ def cancel_active(connection: Connection, author: Author, run: RunRow) -> RunRow
 
 
 async def error_of_run(server: Server, run: RunRow) -> ApiError:
-    """Return the error of a failed run. Clients retry failures, so the error tells them not to if a tool that must not
-    run twice was started, or if the client's own tools have answered."""
+    """Return the error of a failed run. Clients retry failures, so the error tells them not to if a tool was started
+    that must not run twice or is no longer known, or if the client's own tools have answered."""
     try:
         log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # unknown, so assume side effects
         return run_failed_error(run, acted=True)
-    return run_failed_error(run, acted=bool(run.submissions) or has_side_effects(log, tools_of(server.deployment, run)))
-
-
-def has_side_effects(log: Sequence[Entry], tools: Mapping[str, Tool]) -> bool:
-    """Whether a tool was started that must not run twice, or that is no longer known."""
-    harmless = {*HOSTED, *(name for name, tool in tools.items() if tool.effects != "once")}
-    return any(isinstance(entry.event, Called) and entry.event.action.tool not in harmless for entry in log)
+    harmless = {*HOSTED, *(name for name, tool in tools_of(server.deployment, run).items() if tool.effects != "once")}
+    called = {entry.event.action.tool for entry in log if isinstance(entry.event, Called)}
+    return run_failed_error(run, acted=bool(run.submissions or called - harmless))

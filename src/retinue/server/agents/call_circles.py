@@ -4,7 +4,6 @@ refusal.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,22 +25,17 @@ class ServerId:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known = ""
-        self._one = asyncio.Lock()
 
     async def get(self) -> str:
         """Return it."""
         if not self._known:
-            async with self._one:
-                self._known = self._known or await self._read()
+            make = partial(server_secret, name=_SECRET, make=True)
+            try:
+                secret = await self._database.write(make)
+            except StoreConflict:  # another server was first
+                secret = await self._database.write(make)
+            self._known = hashlib.sha256(secret).hexdigest()[:16]
         return self._known
-
-    async def _read(self) -> str:
-        make = partial(server_secret, name=_SECRET, make=True)
-        try:
-            secret = await self._database.write(make)
-        except StoreConflict:  # another server was first
-            secret = await self._database.write(make)
-        return hashlib.sha256(secret).hexdigest()[:16]
 
 
 async def incoming_call(headers: Mapping[str, str], server: ServerId) -> Incoming | None:

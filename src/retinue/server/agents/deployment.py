@@ -31,10 +31,12 @@ from ...pipelines import Pipeline
 from ...run.handoff import Handoff
 from ...runs.leases import is_new
 from ...store.database import Database
-from ...store.run_belongings import Snapshot, find_snapshot
+from ...store.run_belongings import find_snapshot
 from ...store.run_row import UNREADABLE, RunRow
 
 logger = logging.getLogger(__name__)
+_KEPT = 50  # agents that were rebuilt
+_MOST = 1_000  # snapshots of members
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,18 @@ class Deployment:
             one.name for one in list_exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
         )
         own = {one.name: one.name for one in spec.components or () if one.type in SPEECH}
-        ears = own | {name: first for name, (first, _) in ends.items()}
-        voices = own | {name: last for name, (_, last) in ends.items()}
+        ears = {name: builder.get(part) for name, part in own.items()}
+        voices = dict(ears)
+        for name, (first, last) in ends.items():
+            ears |= {name: builder.get(first)} if first else {}
+            voices |= {name: builder.get(last)} if last else {}
         return cls(
-            agents, created, extensible,
-            {name: part for name, of in ears.items() if of and isinstance(part := builder.get(of), SpeechToText)},
-            {name: part for name, of in voices.items() if of and isinstance(part := builder.get(of), TextToSpeech)},
-        )  # fmt: skip
+            agents,
+            created,
+            extensible,
+            {name: part for name, part in ears.items() if isinstance(part, SpeechToText)},
+            {name: part for name, part in voices.items() if isinstance(part, TextToSpeech)},
+        )
 
     @property
     def only(self) -> str | None:
@@ -117,66 +124,57 @@ class Through:
         raise NodeFailed(task.tools[0].name, seen.text)
 
 
-logger = logging.getLogger(__name__)
-_KEPT = 50  # agents that were rebuilt
-_MOST = 1_000  # snapshots of members
-
-
 class AgentVersions:
     """The agents of a deployment with their snapshots, and those that were rebuilt from former snapshots."""
 
     def __init__(self, deployment: Deployment, database: Database) -> None:
         self._agents = deployment.agents
         self._database = database
-        self._snapshots = {name: _snapshot(agent) for name, agent in self._agents.items()}
+        self._snapshots = {name: _snapshot_of(agent) for name, agent in self._agents.items()}
         self._rebuilt: dict[tuple[str, str], Agent] = {}
-
-    def snapshot_of(self, run: RunRow) -> Snapshot | None:
-        """Return the snapshot of a run's agent as it is served, if it is."""
-        return self._snapshot(run.agent)
 
     def at(self, path: str) -> Agent | None:
         """Return the agent at this path: one that is served, or a member of its team."""
         return agent_at(self._agents, path)
 
-    def _snapshot(self, path: str) -> AgentSnapshot | None:
-        if path not in self._snapshots:
-            agent = self.at(path)
-            found = None if agent is None else _snapshot(agent)
-            self._snapshots = dict([*self._snapshots.items(), (path, found)][-_MOST:])
-        return self._snapshots[path]
+    def names_at(self, path: str) -> tuple[str, str]:
+        """Return the name of the agent at a path, and the address of its model (`HOST:PORT`), or the model's name if it
+        has none."""
+        agent = self.at(path)
+        if agent is None:
+            return path, ""
+        given: Mapping[str, Any] = getattr(agent.model, "given", {})
+        address = urlsplit(str(given.get("base_url") or "")).netloc.rpartition("@")[2]
+        return agent.name, address or str(given.get("model_name_or_path") or "")
+
+    def snapshot_of(self, run: RunRow) -> AgentSnapshot | None:
+        """Return the snapshot of a run's agent as it is served, if it is."""
+        if run.agent not in self._snapshots:
+            agent = self.at(run.agent)
+            found = None if agent is None else _snapshot_of(agent)
+            self._snapshots = dict([*self._snapshots.items(), (run.agent, found)][-_MOST:])
+        return self._snapshots[run.agent]
 
     async def agent_of(self, run: RunRow) -> Agent:
         """Return the agent of an acquired run. Raises `UsageError` if a run that begins, or one without a snapshot, has
         none, and `AgentChanged` if a run cannot go on with what it began with."""
-        agent = self.at(run.agent)
+        agent, begins = self.at(run.agent), is_new(run) or not run.snapshot
         if agent is None:
-            if is_new(run) or not run.snapshot:
-                raise UsageError(f"The model '{run.agent}' does not exist.")
-            raise AgentChanged("it is gone")
-        now = self._snapshot(run.agent)
-        if is_new(run) or not run.snapshot or now is None or now.hash == run.snapshot:
+            raise UsageError(f"The model '{run.agent}' does not exist.") if begins else AgentChanged("it is gone")
+        now = self.snapshot_of(run)
+        if begins or now is None or now.hash == run.snapshot:
             return agent
-        key = run.agent, run.snapshot
+        key = run.agent, run.snapshot or ""
         if key not in self._rebuilt:
             kept = await self._database.read(partial(find_snapshot, run=run))
             if kept is None:  # somebody else deleted it
                 return agent
-            rebuilt = await run_in_thread(partial(_rebuilt, kept, agent))
+            try:
+                rebuilt = await run_in_thread(partial(rebuild, kept, agent))
+            except UNREADABLE as error:
+                raise AgentChanged(f"the snapshot of it cannot be read ({type(error).__name__})") from error
             self._rebuilt = dict([*self._rebuilt.items(), (key, rebuilt)][-_KEPT:])
-            return rebuilt
         return self._rebuilt[key]
-
-
-def names_at(versions: AgentVersions, path: str) -> tuple[str, str]:
-    """Return the name of the agent at a path, and the address of its model (`HOST:PORT`), or the model's name if it has
-    none."""
-    agent = versions.at(path)
-    if agent is None:
-        return path, ""
-    given: Mapping[str, Any] = getattr(agent.model, "given", {})
-    address = urlsplit(str(given.get("base_url") or "")).netloc.rpartition("@")[2]
-    return agent.name, address or str(given.get("model_name_or_path") or "")
 
 
 def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
@@ -192,16 +190,9 @@ def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
     return None
 
 
-def _snapshot(agent: Agent) -> AgentSnapshot | None:
+def _snapshot_of(agent: Agent) -> AgentSnapshot | None:
     try:
         return take_snapshot(agent)
     except Exception as error:  # of a strategy or a model that we did not write
         logger.warning("the agent %s cannot be described, so its runs go on with whatever it is: %r", agent.name, error)
         return None
-
-
-def _rebuilt(kept: Mapping[str, Any], agent: Agent) -> Agent:
-    try:
-        return rebuild(kept, agent)
-    except UNREADABLE as error:
-        raise AgentChanged(f"the snapshot of it cannot be read ({type(error).__name__})") from error

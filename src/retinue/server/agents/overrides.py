@@ -39,6 +39,7 @@ _MAX_FUNCTIONS = 256  # of a request, in all namespaces
 CODE_INTERPRETER = "code_interpreter"
 HOSTED = (FILE_SEARCH, CODE_INTERPRETER)
 """The hosted tools."""
+MCP = "mcp"
 HUMAN = "human_input"  # the function whose calls ask a client for a person's decision
 
 
@@ -47,7 +48,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
 
     `wishes` holds `instructions`, `tools`, `tool_choice`, `response_format`, `parallel_tool_calls`, `temperature` and
     so on, in OpenAI's format; missing and `None` values change nothing. `hosted` are the request's hosted tools. The
-    file's memories are removed: the server recalls and remembers itself (`served_memory`). Raises `UsageError` for
+    file's memories are removed: the server recalls and remembers itself (`ServedMemory`). Raises `UsageError` for
     overrides that cannot be applied.
     """
     schema = wanted_schema(wishes.get("response_format"))
@@ -55,13 +56,17 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     other.memories = ()
     other.human = None
     given = wishes.get("tools") or ()
-    other.tools = kept_tools([*allowed_tools(agent.tools, given), *client_tools(agent, given), *hosted], wishes)
+    tools = [*allowed_tools(agent.tools, given), *client_tools(agent, functions_in(wishes)), *hosted]
+    only = wishes.get("only_tools")  # of a fork
+    other.tools = [tool for tool in tools if only is None or tool.name in only]
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
-    if (named := chosen_tool(wishes)) is not None and named not in {tool.name for tool in other.tools}:
+    if (named := chosen_tool(wishes)) is not None and named not in names:
         raise UsageError(f"Invalid 'tool_choice': there is no tool '{named}'.")
-    other.strategy = with_tool_names(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
+    own_names = [function["name"] for function in functions_in(wishes)]  # people and models may use either
+    other_names = {name: inner_name(name) for name in own_names if name != inner_name(name)}
+    other.strategy = with_tool_names(_with_choice(other.strategy, wishes), other_names)
     other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
     options = {name: wishes[name] for name in SAMPLING if wishes.get(name) is not None}
     options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
@@ -71,12 +76,6 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
         limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
-
-
-def kept_tools(tools: Sequence[Tool], wishes: Mapping[str, Any]) -> list[Tool]:
-    """Return the tools that a fork keeps, as its request says in `only_tools`; those of any other run are all kept."""
-    only = wishes.get("only_tools")
-    return [tool for tool in tools if only is None or tool.name in only]
 
 
 def sampling_of(model: Model) -> dict[str, Any]:
@@ -90,12 +89,12 @@ def sampling_of(model: Model) -> dict[str, Any]:
     return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
 
 
-def _choosing(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
+def _with_choice(strategy: Strategy, wishes: Mapping[str, Any]) -> Strategy:
     """Return the strategy with the request's `tool_choice` and `parallel_tool_calls`, if it supports them."""
     if isinstance(strategy, Wrapper):
-        return replace(strategy, inner=_choosing(strategy.inner, wishes))
+        return replace(strategy, inner=_with_choice(strategy.inner, wishes))
     if isinstance(strategy, Auto):
-        calling = _choosing(strategy.calling, wishes)
+        calling = _with_choice(strategy.calling, wishes)
         return replace(strategy, calling=calling) if isinstance(calling, ToolCalling) else strategy
     if not isinstance(strategy, ToolCalling):
         return strategy
@@ -114,15 +113,25 @@ def chosen_tool(wishes: Mapping[str, Any]) -> str | None:
     return None
 
 
-def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Return the functions that the client runs; a call waits for the client's output. Raises `UsageError` if a name
-    clashes with the agent's own tools."""
-    functions = [one["function"] for one in given if one.get("type") == "function"]
+def functions_in(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the functions of the client's own among the `tools` of a request."""
+    return [one["function"] for one in request.get("tools") or () if "function" in one]
+
+
+def client_names(request: Mapping[str, Any]) -> set[str]:
+    """Return the names that the client's functions have as tools."""
+    return {inner_name(function["name"]) for function in functions_in(request)}
+
+
+def client_tools(agent: Agent, functions: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Return the functions that the client runs; a call waits for the client's output. One with which the client has a
+    person decide on the agent's tools is none for the model. Raises `UsageError` if a name clashes with the agent's own
+    tools."""
     own = {tool.name for tool in agent.tools}
     for function in functions:
         if inner_name(function["name"]) in own:
             raise UsageError(f"the agent {agent.name} already has a tool '{function['name']}'; give yours another name")
-    return [_client_tool(function) for function in functions if not _asks_a_person(agent, function)]
+    return [_client_tool(one) for one in functions if not (one["name"] == HUMAN and agent.tools)]
 
 
 def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
@@ -137,7 +146,7 @@ def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, An
             problem = f"Invalid 'tools': two tools are called '{function['name']}'."
             raise ApiError(400, problem, param="tools", code="invalid_value")
         try:
-            client_tools(agent, [{"type": "function", "function": function}])
+            client_tools(agent, [function])
         except UsageError as error:
             raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
         except DataError as error:
@@ -145,33 +154,21 @@ def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, An
             raise ApiError(400, problem, param=f"{place}.parameters", code="invalid_function_parameters") from error
 
 
-def functions_in(tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+def placed_functions(tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the functions among `tools`, with their places in the request."""
     return [(f"tools[{at}].function", one["function"]) for at, one in enumerate(tools) if one["type"] == "function"]
-
-
-def _asks_a_person(agent: Agent, function: Mapping[str, Any]) -> bool:
-    """Whether a function is how the client has a person decide on the agent's tools, and not one for the model."""
-    return function["name"] == HUMAN and bool(agent.tools)
 
 
 def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
     """Return the tools that a run can use, by name, as far as they still exist."""
     agent = deployment.agents.get(run.agent)
     own = agent.tools if agent is not None else []
-    functions = [one["function"] for one in run.request.get("tools") or () if one.get("type") == "function"]
-    return {tool.name: tool for tool in (*own, *map(_client_tool, functions))}
+    return {tool.name: tool for tool in (*own, *map(_client_tool, functions_in(run.request)))}
 
 
 def inner_name(name: str) -> str:
     """Return a function's name as a tool name, without hyphens."""
     return name.replace("-", "_")
-
-
-def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return tool names by the client's names for them, where these differ: people and models may use either."""
-    names = [one["function"]["name"] for one in given if one.get("type") == "function"]
-    return {name: inner_name(name) for name in names if name != inner_name(name)}
 
 
 def _client_tool(function: Mapping[str, Any]) -> Tool:
@@ -202,12 +199,10 @@ def wanted_schema(response_format: Any) -> Mapping[str, Any] | None:
     return None
 
 
-MCP = "mcp"
 _REACH = ("connector_id", "tunnel_id", "authorization", "headers")
-Wish = Mapping[str, Any]
 
 
-def check_declared_tools(wishes: Sequence[Wish], name: str, agent: Agent, host: str) -> None:
+def check_declared_tools(wishes: Sequence[Mapping[str, Any]], name: str, agent: Agent, host: str) -> None:
     """Raise `ApiError` if the tools of a request declare anything that the agent `name` does not have. `host` is the
     request's Host header: some clients must give a server address, so this server's own is accepted."""
     declared = [one for one in wishes if one["type"] == MCP]
@@ -219,7 +214,9 @@ def check_declared_tools(wishes: Sequence[Wish], name: str, agent: Agent, host: 
             raise _refusal(f"'{given[0]}' names another server, and this one contacts no other for you. Leave it out.")
         if (url := one.get("server_url")) and not _is_address_of(url, host):
             raise _refusal("'server_url' names another server, and this one contacts no other for you. Leave it out.")
-        named = [*_names(one.get("allowed_tools")), *_ruled(one.get("require_approval"))]
+        rules = one.get("require_approval")
+        ruled = list(rules.values()) if isinstance(rules, Mapping) else []
+        named = [name for given in (one.get("allowed_tools"), *ruled) for name in _names(given)]
         own = {tool.name for tool in agent.tools}
         if unknown := [tool for tool in named if tool not in own]:
             raise _refusal(
@@ -231,7 +228,7 @@ def check_declared_tools(wishes: Sequence[Wish], name: str, agent: Agent, host: 
         raise _refusal(f"the model '{name}' is a pipeline, and needs its tool.")
 
 
-def allowed_tools(tools: Iterable[Tool], wishes: Iterable[Wish]) -> list[Tool]:
+def allowed_tools(tools: Iterable[Tool], wishes: Iterable[Mapping[str, Any]]) -> list[Tool]:
     """Return the agent's tools that a request allows, with the approvals it adds."""
     kept = list(tools)
     for one in wishes:
@@ -264,10 +261,6 @@ def _fits(tool: Tool, given: Any) -> bool:
 
 def _names(given: Any) -> list[str]:
     return list((given.get("tool_names") if isinstance(given, Mapping) else given) or ())
-
-
-def _ruled(rules: Any) -> list[str]:
-    return [name for one in rules.values() for name in _names(one)] if isinstance(rules, Mapping) else []
 
 
 def _is_address_of(url: str, host: str) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..agents.deployment import Deployment
-from ..agents.overrides import check_functions, functions_in
+from ..agents.overrides import check_functions, placed_functions
 from ..content.threads import with_stores
 from ..context import ContextDep
 from ..http.api_errors import ApiError, first_error
@@ -98,7 +98,7 @@ def changed_body(deployment: Deployment, body: Object, wishes: Object) -> Object
     given = {key: _DEFAULTS[key] if value is None and key in _DEFAULTS else value for key, value in wishes.items()}
     body = {**body, **given}
     body["model"] = named_or_only(deployment, body["model"])
-    check_functions(deployment.agents[body["model"]], functions_in(body["tools"]))
+    check_functions(deployment.agents[body["model"]], placed_functions(body["tools"]))
     return body
 
 

@@ -59,7 +59,7 @@ class StepProjection(Projection):
         self.turn = 0
         self._citations = Citations(run.request)
         self._given = tools
-        self._all = with_server_tools([*include, *(run.request.get("include") or ())])
+        self._all = _SERVER_TOOLS in [*include, *(run.request.get("include") or ())]
         self._first: str | None = None  # the first call under way, which names their step
         self._pending: set[str] = set()  # the calls under way
         self._options = options
@@ -83,7 +83,7 @@ class StepProjection(Projection):
     def events(self, item: Followed) -> Iterator[Told]:
         """Yield the events of a log entry, or of a new row."""
         for name, value in self._fold(item):
-            yield name, step_view(self.run.request, value, content=included(self.run.request.get("include")))
+            yield name, step_view(self.run.request, value, self.run.request.get("include") or ())
 
     def _fold(self, item: Followed) -> Iterator[Told]:
         if not self._status:
@@ -335,31 +335,54 @@ class RunEvents(StepProjection):
 # ── hosted tools ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def included(include: Sequence[str] | None) -> bool:
-    """Whether `include[]` asks for the passages that file searches found."""
-    return _CONTENT in (include or ())
-
-
-def with_server_tools(include: Sequence[str]) -> bool:
-    """Whether `include[]` asks for the calls of the agent's own tools."""
-    return _SERVER_TOOLS in include
-
-
 def is_hosted(request: Mapping[str, Any], name: str) -> bool:
     """Whether the named tool is a hosted one that the request enabled."""
     return any(one.get("type") == name for one in request.get("tools") or ())
 
 
-def step_view(request: Mapping[str, Any], thing: Object, *, content: bool = False) -> Object:
-    """Return a run step, or a step delta, with the request's hosted tool calls in OpenAI's shapes. `content` includes
-    the text of file search results."""
+def step_view(request: Mapping[str, Any], thing: Object, include: Sequence[str]) -> Object:
+    """Return a run step, or a step delta, with the request's hosted tool calls in OpenAI's shapes. `include` may ask
+    for the text of file search results."""
     details = (thing.get("delta") or thing).get("step_details") or {}
     wishes = {one["type"]: one for one in request.get("tools") or () if one.get("type") != "function"}
     if not wishes or not details.get("tool_calls"):
         return thing
-    calls = [_call(one, wishes, content) for one in details["tool_calls"]]
+    calls = [_call_view(one, wishes, content=_CONTENT in include) for one in details["tool_calls"]]
     told = {"step_details": {**details, "tool_calls": calls}}
     return {**thing, "delta": told} if "delta" in thing else {**thing, **told}
+
+
+def _call_view(call: Object, wishes: Mapping[str, Any], *, content: bool) -> Object:
+    name = call.get("function", {}).get("name")
+    if name not in wishes:
+        return call
+    own = {key: value for key, value in call.items() if key not in ("type", "function")}
+    inner = _search_view(call, wishes[name], content=content) if name == FILE_SEARCH else _program_view(call)
+    return {**own, "type": name, name: inner}
+
+
+def _program_view(call: Object) -> Object:
+    function = call["function"]
+    number = {"index": 0} if "index" in call else {}  # in a delta
+    logs = function.get("output")
+    outputs = [] if logs is None else [{**number, "type": "logs", "logs": logs}]
+    if "arguments" not in function:
+        return {"outputs": outputs}
+    given = json.loads(function["arguments"] or "{}")  # the arguments arrive after the call
+    return {"input": str(given.get("code", given.get("input", ""))), "outputs": outputs}
+
+
+def _search_view(call: Object, wish: Mapping[str, Any], *, content: bool) -> Object:
+    output = call["function"].get("output")
+    if output is None:
+        return {}
+    options: Mapping[str, Any] = (wish.get(FILE_SEARCH) or {}).get("ranking_options") or {}
+    results = [{name: one[name] for name in ("file_id", "file_name", "score")} for one in passages_in(output)]
+    if content:
+        for result, one in zip(results, passages_in(output), strict=True):
+            result["content"] = [{"type": "text", "text": one["text"]}]
+    ranking = {"ranker": options.get("ranker") or "auto", "score_threshold": options.get("score_threshold") or 0.0}
+    return {"ranking_options": ranking, "results": results}
 
 
 def logs_delta(step: Object, call: Object) -> Iterator[tuple[str, Object]]:
@@ -385,40 +408,3 @@ def _delta(step: Object, call: Object, **told: Any) -> tuple[str, Object]:
     details = {"type": "tool_calls", "tool_calls": [{"index": index, "type": "function", **told}]}
     delta = {"id": step["id"], "object": "thread.run.step.delta", "delta": {"step_details": details}}
     return "thread.run.step.delta", delta
-
-
-def _call(call: Object, wishes: Mapping[str, Any], content: bool) -> Object:
-    name = call.get("function", {}).get("name")
-    if name not in wishes:
-        return call
-    own = {key: value for key, value in call.items() if key not in ("type", "function")}
-    inner = _search if name == FILE_SEARCH else _program
-    return {**own, "type": name, name: inner(call, wishes[name], content)}
-
-
-def _program(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
-    function = call["function"]
-    number = {"index": 0} if "index" in call else {}  # in a delta
-    logs = function.get("output")
-    outputs = [] if logs is None else [{**number, "type": "logs", "logs": logs}]
-    if "arguments" not in function:
-        return {"outputs": outputs}
-    given = json.loads(function["arguments"] or "{}")  # the arguments arrive after the call
-    return {"input": str(given.get("code", given.get("input", ""))), "outputs": outputs}
-
-
-def _search(call: Object, wish: Mapping[str, Any], content: bool) -> Object:
-    output = call["function"].get("output")
-    if output is None:
-        return {}
-    options: Mapping[str, Any] = (wish.get(FILE_SEARCH) or {}).get("ranking_options") or {}
-    ranker = options.get("ranker") or "auto"
-    return {
-        "ranking_options": {"ranker": ranker, "score_threshold": options.get("score_threshold") or 0.0},
-        "results": [_result(one, content) for one in passages_in(output)],
-    }
-
-
-def _result(passage: Mapping[str, Any], content: bool) -> Object:
-    found = {name: passage[name] for name in ("file_id", "file_name", "score")}
-    return found | ({"content": [{"type": "text", "text": passage["text"]}]} if content else {})

@@ -1,33 +1,205 @@
-"""`/threads/{id}/runs`: creates, retrieves, streams, resumes and cancels runs, and shows their steps."""
+"""`/threads/{id}/runs`: how a request becomes a run of an assistant, or lets one go on; and the routes that create,
+retrieve, stream, resume and cancel runs, and show their steps."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...store.run_queries import RunFilter, page_runs, set_metadata
+from ...runs.failpoints import failpoint
+from ...store.run_queries import RunFilter, page_runs, set_metadata, thread_holder
 from ...store.run_row import RunRow
-from ...store.tables import threads
+from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
-from ..agents.overrides import tools_of
-from ..context import Context, ContextDep
+from ...store.thread_messages import newest_messages
+from ..agents.deployment import Deployment
+from ..agents.overrides import check_functions, placed_functions, tools_of
+from ..content.message_files import check_kind, files_in
+from ..content.threads import add_messages, add_thread, check_attachments, check_images
+from ..context import Context, ContextDep, Server
 from ..http.api_errors import ApiError, not_found
 from ..http.common_schemas import MetadataUpdate, SubmitToolOutputs
-from ..http.objects import Include, Object, Wanted, find_row, list_objects, listed, own_view, run_object
+from ..http.objects import (
+    Include,
+    Object,
+    Wanted,
+    find_row,
+    list_objects,
+    listed,
+    own_run,
+    own_view,
+    run_object,
+    thread_object,
+)
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
-from ..run_session import RunSession, cancel_active
-from .projection import RunEvents, StepProjection, included, step_view
-from .run_creation import CreatedRun, SubmittedOutputs, run_of
-from .schemas import RunCreate, ThreadRunCreate
+from ..models.list import no_agent
+from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_active, cancel_for
+from .projection import RunEvents, StepProjection, step_view
+from .schemas import RunCreate, RunSettings, Settings, ThreadRunCreate
 
 router = APIRouter(route_class=JsonRoute)
+_FROM_ASSISTANT = (*Settings.model_fields, "tool_resources", "max_tokens", "max_steps")  # the last two are OPEA's
+_LATEST = 10  # messages of a thread that are looked at
+
+
+class _AssistantRun(RunApi):
+    """A request whose answer is a run as it begins, or its events."""
+
+    def __init__(self, context: Context, request: Request, *, stream: bool | None) -> None:
+        super().__init__(context, request)
+        self.streams = bool(stream)
+
+    def projection(self, begun: Begun) -> RunEvents:
+        """Return the events of the run, after those of a thread that was created with it."""
+        before = [("thread.created", begun.more)] if begun.more else []
+        return RunEvents(self.context.server, begun.run, before=before, turn=len(begun.run.submissions))
+
+    async def answer(self, session: RunSession, begun: Begun) -> Object:
+        """Return the run."""
+        return run_object(begun.run)
+
+
+class SubmittedOutputs(_AssistantRun):
+    """Tool outputs for a waiting run."""
+
+    def __init__(
+        self, context: Context, request: Request, thread_id: str, run_id: str, asked: SubmitToolOutputs
+    ) -> None:
+        super().__init__(context, request, stream=asked.stream)
+        self._place = thread_id, run_id
+        self._outputs = asked.outputs
+
+    def begin(self, connection: Connection, scope: TenantView) -> Begun:
+        """Let the run go on."""
+        run = run_of(connection, scope, *self._place, lock=True)
+        ttl = self.context.server.options.run_ttl
+        return Begun(*answer_calls(connection, scope.author, run, self._outputs, ttl))
+
+    async def write(self) -> Begun:
+        """Write, between two points at which tests kill the server."""
+        failpoint("before decision")
+        begun = await super().write()
+        failpoint("after decision")
+        return begun
+
+
+class CreatedRun(_AssistantRun):
+    """A new run: on the thread `thread_id`, or with `ThreadRunCreate` on a new one."""
+
+    def __init__(
+        self, context: Context, request: Request, asked: RunCreate | ThreadRunCreate, thread_id: str = ""
+    ) -> None:
+        super().__init__(context, request, stream=asked.stream)
+        self._asked = asked
+        self._thread_id = thread_id
+        sent = asked.sent()
+        self._thread = {**(sent.get("thread") or {}), **{n: sent[n] for n in ("tool_resources",) if sent.get(n)}}
+        self._given: list[Object] = (
+            sent.get("additional_messages") if isinstance(asked, RunCreate) else self._thread.get("messages")
+        ) or []
+
+    async def prepare(self) -> None:
+        """Raise `ApiError` if the model cannot see an image since the last answer: one in the messages that were sent
+        with the request, or one on the thread."""
+        model, images = await self.context.read(self._shown_images)
+        agent = self.context.server.deployment.agents.get(model)
+        for where in images:
+            if agent is not None:
+                await check_kind(agent, where)
+
+    def _shown_images(self, connection: Connection, scope: TenantView) -> tuple[str, list[str]]:
+        """Return the model that is asked, and where there are images since the last answer. Raises `ApiError` if a file
+        of the messages sent does not exist."""
+        check_images(connection, scope, self._given)
+        name = "additional_messages" if isinstance(self._asked, RunCreate) else "thread.messages"
+        sent = [(f"{name}[{at}].content", one) for at, one in enumerate(self._given)][::-1]
+        newest = newest_messages(connection, scope.tenant, self._thread_id, _LATEST) if self._thread_id else []
+        there = [(f"messages[-{at}].content", body) for at, body in enumerate(newest, 1)]
+        since = [one for said in (sent, there) for one in takewhile(lambda one: one[1]["role"] == "user", said)]
+        images = [f"{where}[{number}]" for where, body in since for number, _ in files_in(body["content"])]
+        if self._asked.model or not images:
+            return self._asked.model or "", images
+        return find_row(connection, scope, assistants, self._asked.assistant_id).body["model"], images
+
+    def begin(self, connection: Connection, scope: TenantView) -> Begun:
+        """Add the run."""
+        server = self.context.server
+        if isinstance(self._asked, RunCreate):
+            run, halted = start_run(connection, scope, server, self._thread_id, self._asked)
+            return Begun(run, halted=halted)
+        thread = add_thread(connection, scope, self._thread)
+        request = request_of(connection, scope, server.deployment, self._asked)
+        new = NewRun("assistant", request, thread.id, self._asked.metadata)
+        return Begun(add_run(connection, scope, new, server.options.run_ttl), more=thread_object(thread))
+
+    async def write(self) -> Begun:
+        """Add the run, before a point at which tests kill the server."""
+        begun = await super().write()
+        failpoint("after run is made")
+        return begun
+
+
+def start_run(
+    connection: Connection, scope: TenantView, server: Server, thread_id: str, asked: RunCreate
+) -> tuple[RunRow, RunRow | None]:
+    """Create a run, `queued`, on a thread, which has one at a time. Return it, and the run that was cancelled for it.
+    Raises `ApiError`."""
+    find_row(connection, scope, threads, thread_id, lock=True)
+    request = request_of(connection, scope, server.deployment, asked)
+    active = thread_holder(connection, thread_id, lock=True)
+    strategy = asked.multitask_strategy or "reject"
+    if active is not None and strategy == "reject":
+        raise ApiError(400, f"Thread {thread_id} already has an active run {active.id}.")
+    halted = cancel_for(connection, scope.author, active) if active is not None and strategy == "interrupt" else None
+    waits = active is not None and (halted is None or halted.active)
+    added: Sequence[Mapping[str, Any]] = asked.sent().get("additional_messages") or ()
+    if waits:
+        check_attachments(connection, scope, thread_id, added)
+        check_images(connection, scope, added)
+        request["additional_messages"] = added
+    else:
+        add_messages(connection, scope, thread_id, added)
+    ttl = None if waits else server.options.run_ttl
+    return add_run(connection, scope, NewRun("assistant", request, thread_id, asked.metadata), ttl), halted
+
+
+def request_of(
+    connection: Connection, scope: TenantView, deployment: Deployment, asked: RunCreate | ThreadRunCreate
+) -> Object:
+    """Return the stored request of a run: the assistant's settings, overridden and extended by those of the request."""
+    assistant = find_row(connection, scope, assistants, asked.assistant_id)
+    own, sent = assistant.body, {name: value for name, value in asked.sent().items() if value is not None}
+    model = sent.get("model") or own["model"]
+    if model not in deployment.agents:
+        raise no_agent(model, deployment.agents)
+    request = {name: own[name] for name in _FROM_ASSISTANT if own.get(name) is not None}
+    request |= {name: sent[name] for name in RunSettings.model_fields if name in sent}
+    request |= {"stream": True} if sent.get("stream") else {}
+    said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
+    check_functions(deployment.agents[model], placed_functions(request.get("tools") or ()))
+    words = "\n\n".join(filter(None, said))
+    return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}
+
+
+def run_of(connection: Connection, scope: TenantView, thread_id: str, run_id: str, *, lock: bool = False) -> RunRow:
+    """Return the run of a thread, locked until the transaction ends with `lock`. Raises `ApiError` (404) if either does
+    not exist."""
+    find_row(connection, scope, threads, thread_id)
+    run = own_run(connection, scope, run_id, lock=lock)
+    if run.thread_id != thread_id:
+        raise not_found("run", run_id)
+    return run
+
+
+# ── routes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post("/threads/{thread_id}/runs", responses=STREAMED)
@@ -157,6 +329,6 @@ async def _steps(context: Context, thread_id: str, run_id: str, include: Sequenc
         items: list[Followed] = [*view.log, run]
         for item in items:
             list(progress.events(item))
-        return [step_view(run.request, step, content=included(include)) for step in progress.steps]
+        return [step_view(run.request, step, include) for step in progress.steps]
 
     return await context.read(work)

@@ -149,21 +149,26 @@ class ThreadCreate(ThreadUpdate):
     messages: Annotated[list[MessageCreate], Many] | None = None
 
 
-class RunWishes(Settings):
-    """The fields common to both ways to create a run. Missing or null ones are taken from the assistant."""
+class RunSettings(Settings):
+    """What a run keeps of its request as it was sent."""
 
-    assistant_id: Id
-    model: Name | None = None
-    instructions: Instructions | None = None
     tools: Annotated[Tools, Field(max_length=20)] | None = None
-    metadata: Metadata | None = None
-    stream: bool | None = None
     tool_choice: ToolChoice | None = None
     max_prompt_tokens: Tokens | None = None
     max_completion_tokens: Tokens | None = None
     truncation_strategy: TruncationStrategy | None = None
     parallel_tool_calls: bool | None = None
     include: list[str] | None = None  # OpenAI's clients send it in the query
+
+
+class RunWishes(RunSettings):
+    """The fields common to both ways to create a run. Missing or null ones are taken from the assistant."""
+
+    assistant_id: Id
+    model: Name | None = None
+    instructions: Instructions | None = None
+    metadata: Metadata | None = None
+    stream: bool | None = None
 
 
 class RunCreate(RunWishes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -12,7 +12,7 @@ from ..._internal.concurrency import run_in_thread
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents.overrides import SAMPLING, check_functions, functions_in
+from ..agents.overrides import SAMPLING, check_functions, placed_functions
 from ..content.conversation import SYSTEM, conversation, text_of
 from ..content.message_files import Place, Readable, Shown, files_in, prepare_files, shown_in, take_in_files
 from ..content.threads import add_messages, find_or_add_thread
@@ -25,7 +25,7 @@ from ..models.list import named_or_only
 from ..run_session import FAILED, Begun, NewRun, RunApi, RunSession, add_run, answer_calls, error_of_run
 from .projection import Chunks, Entries, TextChunks, completion, text_completion
 from .schemas import ChatCreate, check_supported
-from .sound import SpokenChunks, add_sound, restore_speech, spoken_stream
+from .sound import SpokenChunks, add_sound, restore_speech
 
 Said = Sequence[Mapping[str, Any]]
 _KEPT = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "store", *SAMPLING)
@@ -53,7 +53,7 @@ class ChatRun(RunApi):
         if body.modalities:
             await check_sound(context, self._model, body.modalities, body.audio)
         sent = body.sent()
-        if functions := functions_in(sent.get("tools") or ()):
+        if functions := placed_functions(sent.get("tools") or ()):
             await run_in_thread(check_functions, agent, functions)
         text = body.messages if isinstance(body.messages, str) else None
         said = sent["messages"] if text is None else [{"role": "user", "content": text}]
@@ -111,15 +111,11 @@ class ChatRun(RunApi):
 
     def projection(self, begun: Begun) -> Chunks:
         """Return the chunks of the answer."""
-        return Chunks(begun.run, with_usage=self.body.with_usage, reasoning=self.body.shows_reasoning)
-
-    def stream(self, session: RunSession, begun: Begun) -> AsyncIterator[str]:
-        """Return the frames of the answer, which may be spoken."""
         body, how = self.body, self.body.spoken
         if how is None:
-            return super().stream(session, begun)
+            return Chunks(begun.run, with_usage=body.with_usage, reasoning=body.shows_reasoning)
         shows = {"with_usage": body.with_usage, "reasoning": body.shows_reasoning}
-        return spoken_stream(self.context, session, SpokenChunks(self.context, begun.run, **shows), how)
+        return SpokenChunks(self.context, begun.run, how, **shows)
 
     async def answer(self, session: RunSession, begun: Begun) -> Object:
         """Return the completion once the run rests. Raises `ApiError` if it failed."""

@@ -12,7 +12,7 @@ from ...runs.status import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..agents.overrides import HUMAN, inner_name
+from ..agents.overrides import HUMAN, client_names
 from ..http.api_errors import ApiError, run_failed_error
 from ..http.objects import Object, call_id, question_for_a_person, tool_call, usage_object
 from ..http.sse import DONE, frame
@@ -204,7 +204,7 @@ def _calls(run: RunRow) -> list[Object]:
     """Return the pending calls: client functions as they are, other calls as questions to a person."""
     if run.status != "requires_action":
         return []
-    own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or ()}
+    own = client_names(run.request)
     return [tool_call(run, *one) if one.action.tool in own else _for_a_person(run, *one) for one in pending_calls(run)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,9 +17,8 @@ from ...store.tenant_view import TenantView
 from ..context import Context
 from ..http.api_errors import ApiError
 from ..http.objects import Object
-from ..http.sse import DONE, frame
+from ..http.sse import frame
 from ..models.audio import AudioOption, speak
-from ..run_session import RunSession
 from .projection import Chunks, completion
 
 _LASTS = 86_400  # seconds, where runs are kept for ever
@@ -30,10 +28,17 @@ _PIECE = 48_000  # bytes of a chunk: a second of pcm16
 async def add_sound(context: Context, run: RunRow, answer: Object, how: AudioOption) -> None:
     """Make the completion's message a spoken one. One that calls tools, refuses, or is too long stays as it is."""
     message = answer["choices"][0]["message"]
-    if 0 < len(text := (message["content"] or "").strip()) <= MAX_TEXT:
-        voice = context.server.deployment.voices[run.agent]
-        data = base64.b64encode(await speak(context, voice, text, how)).decode()
-        message |= {"content": None, "audio": {**_head(context, run), "data": data, "transcript": text}}
+    text = message["content"] or ""
+    if data := await _say(context, run, text, how):
+        sound = base64.b64encode(data).decode()
+        message |= {"content": None, "audio": {**_head(context, run), "data": sound, "transcript": text.strip()}}
+
+
+async def _say(context: Context, run: RunRow, text: str, how: AudioOption) -> bytes:
+    """Return the sound of a text; nothing of one that is empty or too long."""
+    said = text.strip()
+    voice = context.server.deployment.voices[run.agent]
+    return await speak(context, voice, said, how) if 0 < len(said) <= MAX_TEXT else b""
 
 
 def _head(context: Context, run: RunRow) -> Object:
@@ -42,21 +47,20 @@ def _head(context: Context, run: RunRow) -> Object:
 
 
 class SpokenChunks(Chunks):
-    """The event stream of a spoken completion: its deltas are of the transcript, and the frames of its end (`ending`)
-    wait for the sound."""
+    """The event stream of a spoken completion: its deltas are of the transcript, and its end waits for the sound."""
 
-    tail = ""
-
-    def __init__(self, context: Context, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
+    def __init__(self, context: Context, run: RunRow, how: AudioOption, *, with_usage: bool, reasoning: bool) -> None:
         self._audio = _head(context, run)
-        self.transcript = ""
-        self.ending: list[str] = []
+        self._transcript = ""
+        self._ending: list[str] = []
+        self._context = context
+        self._how = how
         super().__init__(run, with_usage=with_usage, reasoning=reasoning)
 
     def chunk(self, delta: Object, finish: str | None = None) -> Object:
         """Return a chunk, with text as a transcript."""
         if more := delta.pop("content", None):
-            self.transcript += more
+            self._transcript += more
             delta["audio"] = {**self._audio, "transcript": more}
         return super().chunk(delta, finish)
 
@@ -66,34 +70,20 @@ class SpokenChunks(Chunks):
         if self.last is None:
             yield from frames
         else:
-            self.ending = frames
+            self._ending = frames
 
-    def sound(self, data: bytes) -> Iterator[str]:
-        """Yield the frames of the sound."""
+    async def last_frames(self) -> AsyncIterator[str]:
+        """Yield the frames of the sound, and then those of the end."""
+        try:
+            data = await _say(self._context, self.run, self._transcript, self._how)
+        except ApiError as error:
+            yield self.error_frame(error)
+            return
         for begin in range(0, len(data), _PIECE):
             piece = {"data": base64.b64encode(data[begin : begin + _PIECE]).decode()}
             yield frame(self.chunk({"audio": {**self._audio, **piece}}))
-
-
-async def spoken_stream(
-    context: Context, session: RunSession, chunks: SpokenChunks, how: AudioOption
-) -> AsyncIterator[str]:
-    """Yield the frames of a run's spoken answer: the words as they come, then the sound."""
-    async with aclosing(session.follow(chunks)) as frames:
-        async for one in frames:
-            yield one
-    if chunks.last is None:
-        return  # it failed, as was told
-    try:
-        if 0 < len(text := chunks.transcript.strip()) <= MAX_TEXT:
-            voice = context.server.deployment.voices[session.run.agent]
-            for one in chunks.sound(await speak(context, voice, text, how)):
-                yield one
-    except ApiError as error:
-        yield chunks.error_frame(error)
-        return
-    for one in [*chunks.ending, DONE]:
-        yield one
+        for text in (*self._ending, self.tail):
+            yield text
 
 
 async def restore_speech(context: Context, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

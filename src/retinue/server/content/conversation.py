@@ -1,11 +1,11 @@
-"""Converts a request's messages to a conversation for an agent.
+"""Conversations for an agent: made of a request's messages, of a thread's, and of the tool calls of earlier runs.
 
 A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). A user's or a tool's turn may have
 `images`, which are files of any kind (`id`, `media_type`, `detail`, `name`). An assistant turn with calls has
 `tool_calls` (`id`, `name`, `arguments` as JSON text); a tool turn has `tool_call_id` and `name`.
 
-The tool calls of earlier runs, as turns of a conversation: with the results, and with what the model's vendor wants
-back with them, which is in those runs' logs alone.
+The tool calls of earlier runs have their results from those runs' logs, and what the model's vendor wants back with
+them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from ...store.tenant_view import TenantView
 from ...strategies.prompting.injection_guard import neutralize
 from ..agents.overrides import inner_name
 from ..http.objects import call_id, run_of_call, run_of_item
-from .message_files import is_shown, shown_in
+from .message_files import IMAGES, is_shown, shown_in
 
 SYSTEM = ("system", "developer")
 GO_ON = "Go on from where you stopped."
 LOOK = "(Look at the file.)"
-_OWN = re.compile(r"call_\d+_\d+")  # the form of a run's own call ids
+NO_ANSWER = "(There was no answer to this call.)"
+_KINDS = ("called", "paused", "observed")
+_OF_A_MODEL = re.compile(r"call_[0-9]+_[0-9]+")  # no question of a strategy, nor of a member
+_ASKED_AGAIN = re.compile(r"y[0-9]+\Z")  # what ends the id of a call that waited again
 _STRANGE = re.compile(r"[^A-Za-z0-9_]")
+_NOUNS = {**dict.fromkeys(IMAGES, "an image"), "input_file": "a file", "file": "a file", "input_audio": "a sound"}
 
 
 def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -65,7 +69,7 @@ def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _call(call: Mapping[str, Any], number: int, taken: set[str]) -> tuple[str, dict[str, str]]:
     """Return a call's original id, and the call under an id that is unique in the conversation."""
     given, function = call["id"], call.get("function") or {}
-    id_ = f"past_{given}" if _OWN.fullmatch(given) or not given else given
+    id_ = f"past_{given}" if _OF_A_MODEL.fullmatch(given) or not given else given
     while id_ in taken:
         id_ = f"{id_}_{number}"
     taken.add(id_)
@@ -73,7 +77,7 @@ def _call(call: Mapping[str, Any], number: int, taken: set[str]) -> tuple[str, d
     return given, {"id": id_, "name": inner_name(name), "arguments": function.get("arguments") or "{}"}
 
 
-def _answer(call: Mapping[str, str], text: str, files: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _answer(call: Mapping[str, str], text: str, files: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
     shown = {"images": list(files)} if files else {}
     return {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": text, **shown}
 
@@ -128,7 +132,7 @@ def _input(arguments: str) -> str | dict[str, Any]:
 
 def text_of(content: Any) -> str:
     """Return the text of a message's content, which is text or parts. Images that the model is shown have none; other
-    parts become a note that they cannot be shown. `message_content` checks those of the current request."""
+    parts become a note that they cannot be shown. `Readable` checks those of the current request."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(_part, content or ())))
@@ -141,28 +145,15 @@ def _part(part: Mapping[str, Any]) -> str:
         case {"text": str() as text} | {"refusal": str() as text}:
             return text
         case {"type": str() as kind} if not is_shown(part):
-            return f"({_SHOWN.get(kind, kind.replace('_', ' '))}, which cannot be shown to you)"
+            return f"({_NOUNS.get(kind, kind.replace('_', ' '))}, which cannot be shown to you)"
     return ""
 
 
-_SHOWN = {
-    "image_url": "an image",
-    "image_file": "an image",
-    "input_image": "an image",
-    "input_file": "a file",
-    "file": "a file",
-    "input_audio": "a sound",
-}
-
-
-_KINDS = ("called", "paused", "observed")
-NO_ANSWER = "(There was no answer to this call.)"
-_OF_A_MODEL = re.compile(r"call_[0-9]+_[0-9]+")  # no question of a strategy, nor of a member
-_ASKED_AGAIN = re.compile(r"y[0-9]+\Z")  # what ends the id of a call that waited again
+# ── the calls of earlier runs ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tool_exchanges(connection: Connection, run_ids: Iterable[str]) -> Mapping[str, list[dict[str, Any]]]:
-    """Return each run's completed calls and their results as turns (see `conversation_history`), as far as its log
+    """Return each run's completed calls and their results as turns (see above), as far as its log
     still exists."""
     found: dict[str, list[Event]] = {}
     for run_id, event in read_kinds(connection, run_ids, _KINDS):
@@ -180,10 +171,11 @@ def _turns(run_id: str, events: Iterable[Event]) -> list[dict[str, Any]]:
             seen[event.observation.call_id] = event.observation
     turns: list[dict[str, Any]] = []
     for actions in steps.values():
-        done = {call_id(run_id, id_): action for id_, action in actions.items() if id_ in seen}
+        done = [id_ for id_ in actions if id_ in seen]
         if done:
-            turns.append({"role": "assistant", "content": "", "tool_calls": [_call_turn(*one) for one in done.items()]})
-            turns += [_answer_turn(id_, action, seen[action.id]) for id_, action in done.items()]
+            calls = [_call_turn(call_id(run_id, id_), actions[id_]) for id_ in done]
+            turns.append({"role": "assistant", "content": "", "tool_calls": calls})
+            turns += [_answer(call, seen[id_].text) for call, id_ in zip(calls, done, strict=True)]
     return turns
 
 
@@ -191,10 +183,6 @@ def _call_turn(id_: str, action: AgentAction) -> dict[str, str]:
     given = action.tool_input
     arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return {"id": id_, "name": action.tool, "arguments": arguments}
-
-
-def _answer_turn(id_: str, action: AgentAction, seen: Observation) -> dict[str, str]:
-    return {"role": "tool", "tool_call_id": id_, "name": action.tool, "content": seen.text}
 
 
 # ── what a vendor wants back ─────────────────────────────────────────────────────────────────────

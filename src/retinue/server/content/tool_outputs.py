@@ -16,7 +16,7 @@ from ...runs.status import Pending, pending_calls
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
-from ..agents.overrides import inner_name
+from ..agents.overrides import client_names
 from ..http.api_errors import ApiError, invalid_value
 from ..http.objects import call_id, run_of_call
 
@@ -47,18 +47,15 @@ def parse_submission(
     given = [call for call, _ in outputs]
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
-    said = dict(outputs)
-    decisions = {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}
+    said, own = dict(outputs), client_names(run.request)
+    answered = frozenset(one.action.id for one in waiting.values() if one.action.tool in own)
+    decisions: dict[str, Decision] = {}
     for call, one in waiting.items():
-        if files.get(call) and _is_function(run.request, one):
-            shown = tuple(File(**file) for file in files[call])
-            decisions[one.action.id] = replace(decisions[one.action.id], files=shown)
+        decision = parse_decision(run.request, one, said[call])
+        shown = tuple(File(**file) for file in files.get(call, ())) if one.action.id in answered else ()
+        decisions[one.action.id] = replace(decision, files=shown) if shown else decision
     _check_edits(run, decisions)
-    return ParsedOutputs(
-        decisions,
-        mark,
-        frozenset(one.action.id for one in waiting.values() if _is_function(run.request, one)),
-    )
+    return ParsedOutputs(decisions, mark, answered)
 
 
 def submission_digest(outputs: Sequence[tuple[str, str]]) -> str:
@@ -74,7 +71,7 @@ def check_decided(connection: Connection, scope: TenantView, call: str | None, p
     if run is None or run.status != "requires_action":
         return
     for one in pending_calls(run):
-        if call_id(run.id, one.action.id, one.asked) == call and not _is_function(run.request, one):
+        if call_id(run.id, one.action.id, one.asked) == call and one.action.tool not in client_names(run.request):
             problem = (
                 f"the decision on the call of '{one.action.tool}' must come last. Send what follows it in a request of "
                 "its own, once the call was answered"
@@ -87,7 +84,7 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
     `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text, which becomes the
     tool's result. Raises `ApiError` for an invalid decision."""
     action, shown, _ = waiting
-    if _is_function(request, waiting):
+    if action.tool in client_names(request):
         return Decision("respond", message=output)
     word = output.strip().lower()
     if word in ("approve", "reject"):
@@ -119,12 +116,6 @@ def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
                 build_schema_signature(call["schema"]).arguments(edited)
             except InvalidInput as error:
                 raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
-
-
-def _is_function(request: Mapping[str, Any], waiting: Pending) -> bool:
-    """Whether a call is one of a function of the client's own."""
-    functions = (one["function"] for one in request.get("tools") or () if "function" in one)
-    return any(inner_name(one["name"]) == waiting.action.tool for one in functions)
 
 
 def _read(output: str) -> Any:

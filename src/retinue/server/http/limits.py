@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreUnavailable
 from ...limits import LimitReached, quotas
+from ...limits.places import Room
 from ...limits.quotas import QuotaWatch, Standing
 from ...limits.rate import KeyLimits, format_duration
-from ...runs import Room
 from ...store.api_keys import Key
 from ...store.clock import CLOCK
 from ...store.usage_sums import NANOS

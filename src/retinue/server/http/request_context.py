@@ -9,6 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 
 from fastapi import HTTPException
@@ -201,9 +202,14 @@ class TrustedHost:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
-        if refusal is not None and refusal.status in (403, 421):
-            self._log(str(refusal))
-        await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        said = str(refusal)
+        if refusal.status in (403, 421) and said not in self._logged and len(self._logged) < _LOGGED:
+            self._logged.add(said)  # once: a page cannot read it, and whoever runs the server has to allow it
+            logger.warning("refused: %s", said.encode("ascii", "backslashreplace").decode())
+        await answer_of(refusal)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
@@ -218,27 +224,17 @@ class TrustedHost:
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
 
-    def _log(self, refusal: str) -> None:
-        """Log a refusal once: a page cannot read it, and whoever runs the server has to allow it."""
-        if refusal not in self._logged and len(self._logged) < _LOGGED:
-            self._logged.add(refusal)
-            logger.warning("refused: %s", refusal.encode("ascii", "backslashreplace").decode())
-
     def _is_named(self, host: str) -> bool:
         name, colon, port = host.lower().rpartition(":")
         if not colon or not port.isdigit():
             name = host.lower()
-        return name in self._names or (self._everywhere and _is_address(name))
+        if name in self._names:
+            return True
+        with suppress(ValueError):
+            return self._everywhere and bool(ipaddress.ip_address(name.strip("[]")))
+        return False
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Whether a page is this server's: the studio's. A name that only `*` admits may be anybody's."""
         scheme, _, netloc = origin.lower().partition("://")
         return scheme in ("http", "https") and bool(host) and netloc == host.lower() and self._is_named(host)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True

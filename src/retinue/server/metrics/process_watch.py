@@ -1,4 +1,4 @@
-"""A process with `--metrics-port` is watched: it tells its metrics, whether it lives, and whether it is ready."""
+"""A process with `--metrics-port` is serve_metrics: it tells its metrics, whether it lives, and whether it is ready."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MetricsPort:
 
 
 @asynccontextmanager
-async def watched(port: MetricsPort | None) -> AsyncIterator[ProcessWatch | None]:
+async def serve_metrics(port: MetricsPort | None) -> AsyncIterator[ProcessWatch | None]:
     """Serve the metrics of this process while in the block, if there is a `port` for them. Raises `UsageError` if it
     cannot listen there."""
     if port is None:

@@ -16,7 +16,7 @@ from ...runs.status import pending_calls
 from ...runs.thread_messages import MessageDelta
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..agents.overrides import inner_name
+from ..agents.overrides import client_names
 from ..http.api_errors import ApiError
 from ..http.objects import Object, last_error, required_action, usage_object
 from ..http.sse import DONE, RETRY, frame
@@ -63,7 +63,7 @@ def _required_action(run: RunRow) -> Object:
     """Return what a run waits for, and of each call for whom: a `person` who approves, or the `client` whose function
     it is."""
     action = required_action(run)
-    own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or () if "function" in one}
+    own = client_names(run.request)
     for call, waiting in zip(action["submit_tool_outputs"]["tool_calls"], pending_calls(run), strict=True):
         call["waits_for"] = "client" if waiting.action.tool in own else "person"
     return action

@@ -1,5 +1,6 @@
 """How many runs are driven at once, by this process and by all of a database together, and which of those that wait
-come next."""
+come next.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Bucket = tuple[str, str]  # what a limit counts: "tenant", "agent", "model" or "
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """How many runs all processes of a database may drive at once.
 
     A run that only has to end needs no room; nor does one whose members have it, or that waits for a person.
@@ -94,9 +95,9 @@ class Room:
     it has less than nine times as many as are free.
     """
 
-    def __init__(self, at_once: int = AT_ONCE, limits: Limits | None = None) -> None:
+    def __init__(self, at_once: int = AT_ONCE, limits: RunLimits | None = None) -> None:
         self.at_once = at_once
-        self.limits = limits or Limits()
+        self.limits = limits or RunLimits()
         self.waiting: dict[str, Due] = {}
         self._driven: dict[str, tuple[str, str | None]] = {}  # tenant and key, by run
         self._turns: dict[str, int] = {}  # the number of its last turn, by tenant

@@ -18,9 +18,9 @@ from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue import Agent, tool
+from retinue.limits.places import Offer, Room, RunLimits
 from retinue.runs import DueRuns
 from retinue.runs.leases import Claimed, claim_runs
-from retinue.runs.limits import Limits, Offer, Room
 from retinue.store.database import Database
 from retinue.store.due import Driven, Due, Reason, due_runs
 from retinue.store.processes import enter
@@ -79,7 +79,7 @@ async def joined(*those: KeptRuns) -> AsyncIterator[None]:
 
 async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: str, work: Work) -> None:
     async with kept_runs(any_url, work.agent) as kept, joined(kept):
-        kept.driver.room.limits = Limits(tenant=2)
+        kept.driver.room.limits = RunLimits(tenant=2)
         runs = [await kept.add(f"run_{number}") for number in range(5)]
         for one in runs:
             kept.driver.dispatch(one)
@@ -98,15 +98,15 @@ async def test_a_run_without_room_waits_and_begins_when_another_ends(any_url: st
 
 async def test_a_cancelled_run_needs_no_room(any_url: str, work: Work) -> None:
     async with kept_runs(any_url, work.agent) as kept:
-        kept.driver.room.limits = Limits(tenant=0)
+        kept.driver.room.limits = RunLimits(tenant=0)
         run = await kept.add(status="cancelling", epoch=1)
         await kept.driver.start(run)
         assert (await kept.row(run)).status == "cancelled"
 
 
-@pytest.mark.parametrize("limits", [Limits(agents={"m": 1}), Limits()], ids=["limited", "free"])
+@pytest.mark.parametrize("limits", [RunLimits(agents={"m": 1}), RunLimits()], ids=["limited", "free"])
 async def test_two_processes_that_claim_at_once_keep_to_the_limit_and_share_the_rest(
-    a_postgres: Postgres, work: Work, limits: Limits
+    a_postgres: Postgres, work: Work, limits: RunLimits
 ) -> None:
     url = a_postgres.database()
     async with kept_runs(url, work.agent) as first, kept_runs(url, work.agent) as second:
@@ -130,7 +130,7 @@ async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, 
     async with kept_runs(url, work.agent) as first, kept_runs(url, work.agent) as second, joined(first):
         await second.database.write(partial(enter, process=second.database.process))
         for one in (first, second):
-            one.driver.room.limits = Limits(models={"gpu:8000": 1}, names=lambda path: (path, "gpu:8000"))
+            one.driver.room.limits = RunLimits(models={"gpu:8000": 1}, names=lambda path: (path, "gpu:8000"))
         first.driver.dispatch(await first.add("run_1"))
         await work.gate.reached.wait()
         await second.add("run_2", agent="n")
@@ -150,7 +150,7 @@ async def test_of_many_runs_that_wait_those_that_begin_first_are_considered(any_
         waiting = await kept.database.read(partial(due_runs, process=kept.database.process, now=0, most=1_000))
         assert [one.run_id for one in waiting] == [*(f"run_{number}" for number in range(199)), "run_202", "other"]
         assert [(one.tier, one.ends) for one in waiting[-2:]] == [("priority", False), (None, True)]
-        offer = Offer(Room(limits=Limits(tenant=2)), waiting)
+        offer = Offer(Room(limits=RunLimits(tenant=2)), waiting)
         assert [one.run_id for one in offer.choose()] == ["other", "run_202", "run_0"]
 
 
@@ -166,7 +166,7 @@ WAITING = st.builds(
     st.sampled_from([None, "flex", "priority", "default"]),
 )
 LIMITS = st.builds(
-    Limits,
+    RunLimits,
     st.none() | st.integers(0, 3),
     st.dictionaries(NAMES, st.integers(0, 3)),
     st.dictionaries(NAMES, st.integers(0, 3)),
@@ -180,7 +180,7 @@ DRIVEN = st.lists(st.builds(Driven, NAMES, NAMES, NAMES, st.integers(1, 3)), max
     st.lists(WAITING, max_size=12, unique_by=lambda one: one.run_id), DRIVEN, LIMITS, st.just(200) | st.integers(1, 9)
 )
 def test_what_is_chosen_fits_and_nothing_is_left_out_that_does(
-    waiting: list[Due], driven: list[Driven], limits: Limits, at_once: int
+    waiting: list[Due], driven: list[Driven], limits: RunLimits, at_once: int
 ) -> None:
     chosen = Offer(Room(at_once, limits), waiting).choose(driven)
     assert len(set(chosen)) == len(chosen) <= len(waiting)
@@ -195,7 +195,7 @@ def test_what_is_chosen_fits_and_nothing_is_left_out_that_does(
     assert not any(one.ends or (begun < at_once and fits(limits, now, one)) for one in left)
 
 
-def fits(limits: Limits, driven: list[Driven], one: Due) -> bool:
+def fits(limits: RunLimits, driven: list[Driven], one: Due) -> bool:
     def number(chosen: Any) -> int:
         return sum(each.number for each in driven if chosen(each))
 
@@ -212,6 +212,6 @@ def fits(limits: Limits, driven: list[Driven], one: Due) -> bool:
 def test_the_tenant_with_the_fewest_runs_is_next_and_its_runs_of_priority_come_first() -> None:
     waiting = [Due(Reason.DRIVE, f"a{number}", "a", "m") for number in range(4)]
     waiting += [Due(Reason.DRIVE, f"b{at}", "b", "m", tier=tier) for at, tier in enumerate(("flex", "priority"))]
-    offer = Offer(Room(limits=Limits(agents={"m": 5})), waiting)
+    offer = Offer(Room(limits=RunLimits(agents={"m": 5})), waiting)
     assert [one.run_id for one in offer.choose([Driven("a", "m", None, 1)])] == ["b1", "a0", "b0", "a1"]
     assert [one.run_id for one in Offer(Room(3), waiting).choose()] == ["a0", "b1", "a1"]
