@@ -27,6 +27,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from .prepared_statements import Prepared
 from .processes import is_free
 from .run_row import BY_MEMBERS, Status
 from .tables import runs
@@ -94,10 +95,10 @@ def due_runs(connection: Connection, process: str, now: int, most: int, *, thoro
         thorough: Whether to look for callers left by their members, too.
     """
     given = {"process": process, "now": now, "most": most, "members": BY_MEMBERS if thorough else ""}
-    rows = connection.execute(_DUE[connection.dialect.name == "postgresql"], given)
+    rows = _DUE[connection.dialect.name == "postgresql"].rows(connection, given)
     return [
-        Due(Reason(one.reason), one.id, one.tenant, one.agent, one.key_id, bool(one.ends), one.tier, one.attempts)
-        for one in rows
+        Due(Reason(reason), run_id, tenant, agent, key_id, bool(ends), tier, attempts)
+        for reason, run_id, tenant, agent, key_id, ends, tier, attempts, _ in rows
     ]
 
 
@@ -192,4 +193,4 @@ def _due(dialect: str) -> Select[Any]:
     return select(parts).order_by(parts.c.number)
 
 
-_DUE = (_due("sqlite"), _due("postgresql"))
+_DUE = (Prepared(_due("sqlite")), Prepared(_due("postgresql")))
