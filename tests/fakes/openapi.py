@@ -25,7 +25,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 @cache
 def document() -> dict[str, Any]:
     """The OpenAPI document of the server."""
-    server: Any = SimpleNamespace(limits=None, runs=SimpleNamespace(turns=None, quotas=None))
+    server: Any = SimpleNamespace(limits=None, runs=SimpleNamespace(room=None, quotas=None))
     keys: Any = None
     return create_app(server, keys).openapi()
 
