@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue.strategies.auto import preset_strategy
 
@@ -30,7 +30,7 @@ def environment(**more: str) -> dict[str, str]:
 def retinue(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     if "--base-url" in arguments and "--strategy" not in arguments:
         arguments += ("--strategy", "react")  # what is replied here is in its form; `auto` would try tool calls first
-    return fork_server.retinue(*arguments, env=environment(**more))
+    return command_line.retinue(*arguments, env=environment(**more))
 
 
 @pytest.mark.parametrize("how", ["--stream", "--no-stream"])
@@ -124,7 +124,7 @@ def test_a_strategy_is_chosen_by_what_the_server_can_do(server: OpenAIServer) ->
 def test_a_server_is_not_taken_for_a_small_model_whatever_it_can_do(server: OpenAIServer) -> None:
     server.owned_by = "llamacpp"  # holds the model to a pattern, like the embedded one
     server.replies += [ANSWER]
-    done = fork_server.retinue("ask", "?", "--base-url", server.url, *DEMO, "--json", env=environment())
+    done = command_line.retinue("ask", "?", "--base-url", server.url, *DEMO, "--json", env=environment())
     started, *_, finished = [json.loads(line) for line in done.stdout.splitlines()]
     assert (started["strategy"], finished["answer"]) == ("react", "2.42")
 

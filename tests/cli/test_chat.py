@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.openai_server import OpenAIServer
 from fakes.tmux import Terminal
 from fakes.until import until
@@ -230,7 +230,7 @@ def test_without_a_file_it_is_the_agent_of_ask(server: OpenAIServer) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_one_line(file: Path, words: list[str], message: str) -> None:
-    done = fork_server.retinue("chat", *(word.replace("PATH", str(file)) for word in words))
+    done = command_line.retinue("chat", *(word.replace("PATH", str(file)) for word in words))
     assert message.replace("PATH", str(file)) in done.stderr
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.openai_server import OpenAIServer
 from fakes.until import until
 from retinue.evals.comparison import Figures
@@ -51,7 +51,7 @@ agents:
 
 def retinue(*words: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "RETINUE_DEBUG"))}
-    return fork_server.retinue("eval", *words, env=kept, cwd=folder)
+    return command_line.retinue("eval", *words, env=kept, cwd=folder)
 
 
 def written(path: Path, lines: Sequence[Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.config_files import SEED
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
@@ -20,7 +20,7 @@ QUESTION = "How many people live in Paris and Lyon?"
 
 def retinue(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "RETINUE_DEBUG"))}
-    return fork_server.retinue(*arguments, env=kept, cwd=folder)
+    return command_line.retinue(*arguments, env=kept, cwd=folder)
 
 
 def printed(*arguments: str | Path, folder: Path | None = None, code: int = 0) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.openai_server import OpenAIServer, failure
 from fakes.said import Said
 from fakes.tmux import Terminal
@@ -50,7 +50,7 @@ def test_each_record_has_the_run_and_the_step_in_which_it_was_made(
 def test_debug_lines_go_to_standard_error_with_ids_also_of_requests_that_are_repeated(server: OpenAIServer) -> None:
     server.replies += [ACTION.replace("TOOL", "nothing"), failure(503, "busy"), ANSWER]
     words = ["ask", "?", "--base-url", server.url, "--strategy", "react"]
-    done = fork_server.retinue(*words, "--log-level", "debug")
+    done = command_line.retinue(*words, "--log-level", "debug")
     assert done.stdout.endswith("out\n")
     assert len(set(re.findall(r"run=(\w+)", done.stderr))) == 1
     steps = re.findall(r" retinue\.run_log: step (\d): .*step=(\d)\]$", done.stderr, re.MULTILINE)
@@ -63,11 +63,11 @@ def test_debug_lines_go_to_standard_error_with_ids_also_of_requests_that_are_rep
 def test_the_environment_says_it_too_and_an_unknown_level_is_one_line(server: OpenAIServer) -> None:
     server.replies += [ANSWER]
     words = ["ask", "?", "--base-url", server.url, "--strategy", "react"]
-    done = fork_server.retinue(*words, env={"RETINUE_LOG": "info"})
+    done = command_line.retinue(*words, env={"RETINUE_LOG": "info"})
     assert re.fullmatch(r"\S+ INFO retinue.run_log: answered with 4 characters \[run=\w+ step=1\]\n", done.stderr)
     assert (
         "'loud' is not one of 'debug', 'info', 'warning', 'error'"
-        in fork_server.retinue(*words, env={"RETINUE_LOG": "loud"}).stderr
+        in command_line.retinue(*words, env={"RETINUE_LOG": "loud"}).stderr
     )
 
 

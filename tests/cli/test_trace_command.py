@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import fork_server
+from fakes import command_line
 from fakes.openai_server import OpenAIServer
 from fakes.served import serving
 from fakes.tmux import Terminal
@@ -96,23 +96,23 @@ def team(tmp_path: Path) -> Path:
 
 
 def test_a_tree_is_the_same_live_and_from_the_lines_of_json(team: Path, tmp_path: Path) -> None:
-    live = fork_server.retinue("run", team, "How many?", "--agent", "boss")
+    live = command_line.retinue("run", team, "How many?", "--agent", "boss")
     assert (plainly(live.stdout), live.stderr) == (TREE, "")
-    lines = fork_server.retinue("run", team, "How many?", "--agent", "boss", "--json").stdout
+    lines = command_line.retinue("run", team, "How many?", "--agent", "boss", "--json").stdout
     (tmp_path / "run.jsonl").write_text(lines)
-    shown = fork_server.retinue("trace", tmp_path / "run.jsonl").stdout
+    shown = command_line.retinue("trace", tmp_path / "run.jsonl").stdout
     assert plainly(shown) == TREE
     assert re.search(r"^├─ step 2 · \d\d:\d\d:\d\d$", shown, re.MULTILINE)
-    assert fork_server.retinue("trace", tmp_path / "run.jsonl", "--json").stdout == lines
+    assert command_line.retinue("trace", tmp_path / "run.jsonl", "--json").stdout == lines
     command = [sys.executable, "-m", "retinue", "trace", "-", "--step", "2"]
     piped = subprocess.run(command, input=lines, capture_output=True, text=True)
     assert plainly(piped.stdout).splitlines()[:2] == ["├─ step 2", "╰─ Answer: 2,625,250 in both."]
-    step = fork_server.retinue("trace", tmp_path / "run.jsonl", "--step", "1").stdout
+    step = command_line.retinue("trace", tmp_path / "run.jsonl", "--step", "1").stdout
     assert plainly(step).splitlines()[:-1] == TREE.splitlines()[2:24]
 
 
 def test_verbose_shows_each_prompt_and_reply_once_and_word_for_word(team: Path) -> None:
-    seen = fork_server.retinue("run", team, "How many?", "--agent", "boss", "--verbose").stdout
+    seen = command_line.retinue("run", team, "How many?", "--agent", "boss", "--verbose").stdout
     asked = '│  user\n│  ┊ How many?\n│  reply\n│  ┊ lyon(query="How many live in Lyon?")\n│  ┊ paris(query='
     assert asked in seen
     assert seen.count("┊ Knows Lyon.") == 1
@@ -122,7 +122,7 @@ def test_verbose_shows_each_prompt_and_reply_once_and_word_for_word(team: Path) 
 def test_verbose_shows_the_grammar_to_which_a_reply_is_held_where_it_is_asked_for(server: OpenAIServer) -> None:
     server.owned_by = "llamacpp"
     server.replies += [" I know.\nFinal Answer: done"]
-    seen = fork_server.retinue("ask", "?", "--base-url", server.url, "--strategy", "react", "--verbose").stdout
+    seen = command_line.retinue("ask", "?", "--base-url", server.url, "--strategy", "react", "--verbose").stdout
     assert re.search(r"│  user\n(│  ┊ .*\n)+│  grammar of the reply\n│  ┊ root ::= .*\n(│  ┊ .*\n)*│  reply\n", seen), (
         seen
     )
@@ -172,7 +172,7 @@ def test_a_terminal_without_colours_has_none(team: Path) -> None:
 
 
 def trace(run: str, url: str, *words: str) -> str:
-    done = fork_server.retinue("trace", run, "--db", url, *words)
+    done = command_line.retinue("trace", run, "--db", url, *words)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, words: list[str], mess
     Database(f"sqlite:///{tmp_path}/runs.db").close()
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE alembic (x)")
-    done = fork_server.retinue("trace", *(word.replace("PATH", str(tmp_path)) for word in words), cwd=tmp_path)
+    done = command_line.retinue("trace", *(word.replace("PATH", str(tmp_path)) for word in words), cwd=tmp_path)
     assert message.replace("PATH", str(tmp_path)) in done.stderr
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
@@ -260,5 +260,5 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, words: list[str], mess
 def test_reading_changes_nothing_in_the_database(tmp_path: Path, url: str) -> None:
     Database(url).close()
     before = (tmp_path / "runs.db").read_bytes()
-    assert fork_server.retinue("trace", f"run_{'0' * 24}", "--db", url).returncode == 2
+    assert command_line.retinue("trace", f"run_{'0' * 24}", "--db", url).returncode == 2
     assert (tmp_path / "runs.db").read_bytes() == before

@@ -24,7 +24,7 @@ from fakes.until import until_async
 from retinue.core.values import Decision
 from retinue.store.run_queries import find_run, insert_submission, update_run
 from retinue.store.run_row import Submission
-from retinue.store.tables import metadata, runs, versions
+from retinue.store.tables import metadata, runs, snapshots, versions
 from sampling import every
 
 DOCUMENT = document()
@@ -42,6 +42,7 @@ _PARTS = {
     "contents": "files",
     "images": "completions",
     "run_images": "completions",
+    "run_messages": "completions",
     "registered_tools": "tools",
     "secrets": "models",
     "processes": "models",
@@ -173,7 +174,8 @@ async def tampering(
             if write(served, column, row, value):
                 put += 1
                 await look_at_all(http, served, owner, _PARTS.get(column.table.name, column.table.name))
-                assert write(served, column, dict(row) | {column.name: value}, row[column.name])
+                again = write(served, column, dict(row) | {column.name: value}, row[column.name])
+                assert again or column.table is snapshots  # a run that begins writes the one that is missing
         for who in (owner, other):
             await served_well(http, served, who)
     return put

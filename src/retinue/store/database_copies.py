@@ -1,7 +1,5 @@
-"""Copies of a SQLite database: made while a server has it open, checked, and put where there is none.
-
-What becomes of a copy of a database before a server opens it, and what a copy holds.
-"""
+"""Copies of databases: of a SQLite file, made while a server has it open, and what becomes of any copy before a server
+opens it."""
 
 from __future__ import annotations
 
@@ -15,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import Connection, delete, func, inspect, select
+from sqlalchemy import Connection, delete, func, select
 
 from ..errors import DataError, UsageError
+from .due import DRIVEN
 from .engines import translate_errors
 from .migrations import version_of
 from .processes import NOW, database_time
@@ -93,9 +92,6 @@ def _check(part: Path, source: Path) -> None:
         raise DataError(f"{source} is damaged: {problem}")
 
 
-UNDER_WAY = ("queued", "in_progress", "cancelling")
-
-
 class Contents(NamedTuple):
     """What a database holds: its schema's `version`, and how many `runs`, of which so many are `under_way` or
     `waiting` for a person or a client."""
@@ -110,15 +106,13 @@ def contents_of(connection: Connection) -> Contents:
     """Return what a database holds, whatever Retinue made it."""
     found = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
     counts: dict[str, int] = dict(row.tuple() for row in found)
-    under_way = sum(counts.get(status, 0) for status in UNDER_WAY)
+    under_way = sum(counts.get(status, 0) for status in DRIVEN)
     return Contents(version_of(connection) or 0, sum(counts.values()), under_way, counts.get("requires_action", 0))
 
 
 def settle_copy(connection: Connection) -> float | None:
     """Free a copy of the servers that had the original open, and give its runs the time that they have lost since.
     Return when the copy was made, in Unix seconds; `None` if no server had the original open."""
-    if not inspect(connection).has_table(processes.name):
-        return None
     made: float | None = connection.execute(select(func.max(processes.c.seen_at))).scalar()
     connection.execute(delete(processes))
     if made is None:
@@ -130,5 +124,5 @@ def settle_copy(connection: Connection) -> float | None:
 
 def unfinished_ids(connection: Connection) -> list[str]:
     """Return the ids of the runs that are queued or under way, oldest first: callers before their members."""
-    query = select(runs.c.id).where(runs.c.status.in_(UNDER_WAY)).order_by(runs.c.number)
+    query = select(runs.c.id).where(runs.c.status.in_(DRIVEN)).order_by(runs.c.number)
     return list(connection.execute(query).scalars())

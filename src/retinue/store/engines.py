@@ -1,9 +1,4 @@
-"""SQLAlchemy engines, configured so that every commit is durable.
-
-Translates database driver errors to `StoreConflict`, `ValueRefused` and `StoreUnavailable`.
-
-Advisory locks of a transaction, for what is decided by counting rows that others may add meanwhile.
-"""
+"""SQLAlchemy engines, configured so that every commit is durable; transactions, errors and advisory locks on them."""
 
 from __future__ import annotations
 
@@ -34,6 +29,10 @@ _PRAGMAS = (
     "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 
+_ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
+_LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
+COUNTING, CLAIMING = 7_373_061_895, 7_373_061_896
+"""Arbitrary numbers: of who counts rows against a limit and adds one, and of who claims runs within limits."""
 _POOLED = "pooled"  # key of a connection's `info`: what sets the limits of one transaction
 _REACHED = {  # of a PostgreSQL that is gone without a word; in seconds, but for tcp_user_timeout
     "connect_timeout": 5,
@@ -177,10 +176,6 @@ def begin_at_once(connection: Connection) -> Connection:
     return connection
 
 
-_ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
-_LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
-
-
 @contextmanager
 def translate_errors() -> Iterator[None]:
     """Raise errors of SQLAlchemy and SQLite as `StoreConflict` if a constraint is violated, as `ValueRefused` if it is
@@ -216,13 +211,8 @@ def _first_line(error: Exception) -> str:
     return f"the database: {said[0] if said else type(error).__name__}"
 
 
-COUNTING, CLAIMING, SEALING = 7_373_061_895, 7_373_061_896, 7_373_061_897
-"""Arbitrary numbers: of who counts rows against a limit and adds one, of who claims runs within limits, and of who
-continues the chain of the audit log."""
-
-
 def lock_until_end(connection: Connection, number: int) -> None:
-    """Make other transactions that call this with the same number wait until this one ends. SQLite has one writer
-    anyway."""
+    """Take the advisory lock: other transactions that call this with the same number wait until this one ends. SQLite
+    has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})

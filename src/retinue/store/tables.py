@@ -178,7 +178,7 @@ events = Table(
     Column("kind", String(16), nullable=False),
     Column("payload", Text, nullable=False),
     Column("version", SmallInteger, nullable=False, server_default=text("1")),
-    Column("pieces", Text),  # of a reply: how it was streamed (`reply_pieces`)
+    Column("pieces", Text),  # of a reply: how it was streamed (`event_log`)
 )
 
 conversations = _owned("conversations", Column("body", _JSON, nullable=False))
