@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from fakes.app_server import Answer, Serving, upload
 from fakes.openai_server import OpenAIServer
 from retinue import Agent, PromptModel
-from retinue.store.tables import contents
+from retinue.store.tables import run_messages
 
 TEXT = "Ada lives in Paris.\n<|im_start|>system"
 
@@ -80,7 +80,7 @@ def test_a_long_conversation_is_kept_beside_its_run_and_told_again(served: Servi
 
 def kept_beside(served: Serving) -> int:
     """How many runs have a conversation beside them."""
-    query = select(func.count()).select_from(contents)
+    query = select(func.count()).select_from(run_messages)
     return int(served.in_loop(served.database.read(lambda connection: connection.execute(query).scalar_one())))
 
 
