@@ -36,6 +36,7 @@ from retinue.store.tables import (
     run_images,
     runs,
     submissions,
+    threads,
     vector_store_batches,
     vector_store_files,
     vector_stores,
@@ -50,8 +51,18 @@ ROWS: dict[Table, dict[str, Any]] = {
         }
     ),
     events: {"run_id": "x", "seq": 1, "epoch": 1, "at": 1.0, "kind": "started", "payload": "{}"},
-    submissions: {"run_id": "x", "number": 1, "at": 1, "mark": "", "told": 0, "decisions": {}, "answered": []}
+    submissions: {
+        "run_id": "x",
+        "tenant": "t",
+        "number": 1,
+        "at": 1,
+        "mark": "",
+        "told": 0,
+        "decisions": {},
+        "answered": [],
+    }
     | {"usage": {}},
+    threads: {**OWNED, "body": {}},
     messages: {**OWNED, "thread_id": "x", "run_id": "x", "body": {}},
     files: {**OWNED, "body": {}},
     vector_stores: {**OWNED, "body": {}},
