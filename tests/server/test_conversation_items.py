@@ -11,6 +11,7 @@ from fakes.app_server import Serving
 from fakes.kept_runs import new_run
 from retinue.server.conversations.items import append_items, items_of
 from retinue.server.http.api_errors import ApiError
+from retinue.store.processes import show_life
 from retinue.store.run_queries import insert_run
 from retinue.store.tables import conversations
 from retinue.store.tenant_view import TenantView
@@ -35,8 +36,9 @@ def test_a_run_brings_what_is_not_there_yet(on_both: Serving) -> None:
 @pytest.mark.parametrize(("status", "refused"), [("in_progress", True), ("queued", True), ("requires_action", False)])
 def test_nothing_is_changed_while_a_run_is_under_way(on_both: Serving, status: str, refused: bool) -> None:
     id_ = conversation(on_both)
-    run = new_run(f"run_{id_}", tenant="default", thread_id=id_, status=status, agent="agent-1")
+    run = new_run(f"run_{id_}", tenant="default", thread_id=id_, status=status, agent="agent-1", driver="another")
     with on_both.database.engine.begin() as connection:
+        show_life(connection, "another")  # which has the run, so that this one lets it be
         insert_run(connection, run)
     asked = [
         on_both.ask("POST", f"/v1/conversations/{id_}/items", {"items": [HELLO]}),

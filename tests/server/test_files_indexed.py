@@ -140,7 +140,7 @@ def test_a_tenant_has_nothing_of_another(on_both: Serving) -> None:
         said = on_both.ask(method, path, body, key=key)
         other = on_both.ask(method, made_up(path), json.loads(made_up(json.dumps(body))), key=key)
         assert (said.status, made_up(said.text)) == (404, other.text), (method, path)
-    assert found(on_both, store, "swordfish").body["data"]
+    until(lambda: found(on_both, store, "swordfish").body["data"])  # the batch has it indexed anew
 
 
 def test_what_has_expired_is_gone(served: Serving) -> None:

@@ -108,7 +108,7 @@ def enter(connection: Connection, process: str) -> None:
 
 
 def show_life(connection: Connection, process: str) -> None:
-    """Note that a server is alive."""
+    """Update the heartbeat of `process`."""
     me = {"process": process}
     if not _SHOW.run(connection, me):
         _ENTER.run(connection, me)
