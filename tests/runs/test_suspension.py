@@ -281,9 +281,11 @@ async def test_what_a_driver_claimed_is_not_continued(firm: Firm) -> None:
 
 async def test_a_run_that_was_resumed_meanwhile_is_recovered_by_a_process_that_could_not_drive_it(firm: Firm) -> None:
     await firm.suspended()
-    recovery = DueRuns(firm.kept.driver)
+    assert await DueRuns(firm.kept.driver).look() == 0  # which has tried already
+    other = firm.another()
+    recovery = DueRuns(other)
     assert await recovery.look() == 1  # once, for this process may have the agent that it began with
-    await until_async(lambda: is_at_rest(firm))
+    await until_async(lambda: is_at_rest(firm, other))
     assert await recovery.look() == 0
     await continued(firm, regardless=True)
     firm.gone = False
@@ -291,5 +293,5 @@ async def test_a_run_that_was_resumed_meanwhile_is_recovered_by_a_process_that_c
     assert (await firm.kept.rests()).status == "completed"
 
 
-async def is_at_rest(firm: Firm) -> bool:
-    return not firm.kept.driver.here and (await firm.kept.row()).suspended
+async def is_at_rest(firm: Firm, driver: Runs) -> bool:
+    return not driver.here and (await firm.kept.row()).suspended

@@ -222,8 +222,8 @@ def test_a_run_that_was_set_aside_can_be_cancelled_and_frees_its_thread(office: 
     office.submit(run)
     told = office.now(run, "queued", told=True)
     assert "the tool `pay` is gone" in told.last_error.message
-    office.runs.cancel(run.id, thread_id=run.thread_id)
-    office.now(run, "cancelled")
+    cancelled = office.runs.cancel(run.id, thread_id=run.thread_id)
+    assert cancelled.status == "cancelled"
     assert office.paid() == []
 
 
@@ -349,7 +349,6 @@ def test_a_response_that_cannot_go_on_is_a_conflict(office: Office, stream: bool
     with pytest.raises(openai.APIError, match="the tool `pay` is gone") as refused:
         answered(office.client, first.id, given, stream)
     assert refused.value.code == "agent_changed"
-    kept = office.client.responses.retrieve(f"{first.id}x1")
-    assert kept.error is not None
-    assert "the tool `pay` is gone" in kept.error.message
+    error = until(lambda: office.client.responses.retrieve(f"{first.id}x1").error)  # it may be tried once more
+    assert "the tool `pay` is gone" in error.message
     assert office.client.responses.retrieve(first.id).status == "completed"

@@ -191,6 +191,7 @@ class Drive:
         run = self._run
         words = f"the agent {run.agent} is not what it was when this run began, so the run waits: {problem}"
         work = partial(suspend_run, held=run, problem=words, ttl=self._context.human_ttl)
+        self._context.set_aside.add(run.id)
         row = await self._context.database.write(work)
         if row is None:
             return await self._end(writer, Stopped(StopReason.CANCELLED))

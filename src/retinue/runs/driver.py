@@ -258,6 +258,7 @@ class Runs(DriveContext):
                 await self.settle(run_id)
                 return "fenced"
             failpoint("after claim")
+            self.set_aside.discard(run_id)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)

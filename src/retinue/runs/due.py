@@ -224,10 +224,10 @@ class DueRuns:
                     return
 
     def _retry_suspended(self, found: Sequence[Due]) -> int:
-        """Try each suspended run once: this process may have the agent that it began with."""
+        """Try each run once that another process suspended: this one may have the agent that it began with."""
         ids = {one.run_id for one in found}
         self._suspended &= ids
-        new = ids - self._suspended if self._runs.drives else set()
+        new = ids - self._suspended - self._runs.set_aside if self._runs.drives else set()
         self._suspended |= new
         for run_id in new.difference(self._runs.here):
             self._runs.start(run_id)
