@@ -350,5 +350,6 @@ def test_a_response_that_cannot_go_on_is_a_conflict(office: Office, stream: bool
         answered(office.client, first.id, given, stream)
     assert refused.value.code == "agent_changed"
     error = until(lambda: office.client.responses.retrieve(f"{first.id}x1").error)  # it may be tried once more
+    assert error is not None
     assert "the tool `pay` is gone" in error.message
     assert office.client.responses.retrieve(first.id).status == "completed"
