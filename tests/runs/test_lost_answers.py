@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from fakes.kept_runs import Gate, KeptRuns, add_run, calling, kept_runs, new_run
+from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Asked, Event, Finished, Paused, Replied, Started, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities, Decision
 from retinue.errors import StoreUnavailable
-from retinue.runs import Subscriptions
+from retinue.runs import DueRuns, Subscriptions
 from retinue.runs.follow import Followed, Notifier
 from retinue.store.database import Database, Work
 from retinue.store.event_log import Entry, append_entries
+from retinue.store.processes import enter
 from retinue.store.run_row import BY_MEMBERS, RunRow
 
 pytestmark = pytest.mark.anyio
@@ -214,3 +216,22 @@ async def test_a_cancelled_run_stays_so_when_its_end_is_written_again(url: str) 
     finally:
         await kept.driver.close(0)
         await database.close_async()
+
+
+async def test_a_run_that_its_process_acquired_a_moment_ago_is_not_acquired_again(any_url: str) -> None:
+    """The transaction of its caller did so, which is about to start it. Only if that answer was lost, it is due."""
+
+    @tool(effects="read")
+    def look() -> str:
+        """Look."""
+        return "look 1"
+
+    async with kept_runs(any_url, lambda: calling([look], {"tool": "look", "input": {}})) as kept:
+        process = kept.database.process
+        await kept.database.write(partial(enter, process=process))
+        run = await kept.add(status="in_progress", epoch=1, driver=process, attempts=1)
+        due = DueRuns(kept.driver)
+        assert await due.look() == 0
+        assert (await kept.row(run)).epoch == 1
+        await until_async(due.look)
+        assert (await kept.rests(run)).status == "completed"

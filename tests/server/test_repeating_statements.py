@@ -22,7 +22,7 @@ from fakes.kept_runs import new_run
 from fakes.until import until
 from retinue.server.context import Options
 from retinue.store.database import Database
-from retinue.store.due import driven_runs, lock_free
+from retinue.store.due import Due, Reason, driven_runs, lock_free
 from retinue.store.engines import engine_of
 from retinue.store.processes import dead_processes, has_workers
 from retinue.store.run_queries import COLUMNS, marks_of, queue_figures
@@ -148,7 +148,7 @@ async def be_asked(served: Serving) -> None:
         partial(marks_of, run_ids=["x1", "x2"]),
         driven_runs,
         partial(has_workers, process="x"),
-        partial(lock_free, run_ids=["x1", "x2"], process="x"),
+        partial(lock_free, wanted=[Due(Reason.DRIVE, "x1"), Due(Reason.DRIVE, "x2")], process="x"),
         partial(dead_processes, process="x"),
     ]
     for work in works:

@@ -80,6 +80,7 @@ class DueRuns:
         self._process = runs.database.process
         self._tasks: list[asyncio.Task[None]] = []
         self._suspects: set[str] = set()  # that wait for one another
+        self._lost: dict[str, float] = {}  # acquired by this process and not driven, since when in monotonic time
         self._suspended: set[str] = set()  # that were tried once: their agents had changed
         self._alone = asyncio.Lock()
         self._asked = 0.0  # when the runs to drive were asked for, in monotonic time
@@ -187,9 +188,13 @@ class DueRuns:
         return found
 
     def _note(self, found: Iterable[Due]) -> None:
-        """Note the runs that wait for somebody to drive them."""
-        for one in found:
-            if one.run_id not in self._runs.here and one.run_id not in self._suspects:
+        """Note the runs that wait for somebody to drive them. One that this process has just acquired is about to
+        start; if it is not after a while, the answer to that was lost."""
+        now = time.monotonic()
+        new = [one for one in found if one.run_id not in self._runs.here and one.run_id not in self._suspects]
+        self._lost = {one.run_id: self._lost.get(one.run_id, now) for one in new if one.mine}
+        for one in new:
+            if not one.mine or now - self._lost[one.run_id] >= _EVERY:
                 self._runs.room.waiting[one.run_id] = one
 
     async def _begin_suspects(self) -> int:

@@ -89,7 +89,7 @@ def claim_runs(connection: Connection, offer: Offer, process: str, snapshots: Sn
     if offer.is_limited:
         lock_until_end(connection, CLAIMING)
         driven = driven_runs(connection)
-    chosen = [one.run_id for one in offer.choose(driven)]
+    chosen = offer.choose(driven)
     leases: list[Lease] = []
     unreadable: list[str] = []
     for run_id in lock_free(connection, chosen, process):
@@ -99,7 +99,7 @@ def claim_runs(connection: Connection, offer: Offer, process: str, snapshots: Sn
             unreadable.append(run_id)
         else:
             leases += [lease] if lease is not None else []
-    return Claimed(chosen, leases, unreadable)
+    return Claimed([one.run_id for one in chosen], leases, unreadable)
 
 
 def acquired_new(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:

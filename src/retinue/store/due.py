@@ -52,7 +52,8 @@ class Reason(StrEnum):
 
 class Due(NamedTuple):
     """A run about which something is to be done. `ends` says that it only has to end, `attempts` how often it was
-    driven before without further progress, at most; `tier` is the `service_tier` of its request."""
+    driven before without further progress, at most; `tier` is the `service_tier` of its request. `mine` says that the
+    process that asks has acquired it: it is about to drive it, or does already, unless it lost the answer to that."""
 
     reason: Reason
     run_id: str
@@ -62,6 +63,7 @@ class Due(NamedTuple):
     ends: bool = False
     tier: str | None = None
     attempts: int = 0
+    mine: bool = False
 
 
 class Driven(NamedTuple):
@@ -97,20 +99,22 @@ def due_runs(connection: Connection, process: str, now: int, most: int, *, thoro
     given = {"process": process, "now": now, "most": most, "members": BY_MEMBERS if thorough else ""}
     rows = _DUE[connection.dialect.name == "postgresql"].rows(connection, given)
     return [
-        Due(Reason(reason), run_id, tenant, agent, key_id, bool(ends), tier, attempts)
-        for reason, run_id, tenant, agent, key_id, ends, tier, attempts, _ in rows
+        Due(Reason(reason), run_id, tenant, agent, key_id, bool(ends), tier, attempts, bool(mine))
+        for reason, run_id, tenant, agent, key_id, ends, tier, attempts, mine, _ in rows
     ]
 
 
-def lock_free(connection: Connection, run_ids: Sequence[str], process: str) -> list[str]:
+def lock_free(connection: Connection, wanted: Sequence[Due], process: str) -> list[str]:
     """Lock those of the runs that `process` may drive until the transaction ends, and return their ids in the given
-    order. Rows that another transaction has locked are skipped: it claims them, or the next look finds them again."""
-    if not run_ids:
+    order. Rows that another transaction has locked are skipped: it claims them, or the next look finds them again. So
+    are those that the process has acquired since it found them."""
+    if not wanted:
         return []
-    free = (runs.c.id.in_(run_ids), runs.c.holds, runs.c.status.in_(DRIVEN), may_take(process))
-    query = select(runs.c.id).where(*free).with_for_update(key_share=True, skip_locked=True)
+    free = (runs.c.id.in_([one.run_id for one in wanted]), runs.c.holds, runs.c.status.in_(DRIVEN), may_take(process))
+    lost = (func.coalesce(runs.c.driver, "") != process) | runs.c.id.in_([one.run_id for one in wanted if one.mine])
+    query = select(runs.c.id).where(*free, lost).with_for_update(key_share=True, skip_locked=True)
     found = set(connection.execute(query).scalars())
-    return [one for one in run_ids if one in found]
+    return [one.run_id for one in wanted if one.run_id in found]
 
 
 def driven_runs(connection: Connection, but: Sequence[str] = ()) -> list[Driven]:
@@ -171,9 +175,12 @@ def _to_drive(dialect: str) -> Select[Any]:
     turn = (_ENDS.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)
     place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
     what = (runs.c.id, runs.c.tenant, runs.c.agent, runs.c.key_id, _ENDS.label("ends"), tier.label("tier"))
-    ranked = select(*what, runs.c.attempts, runs.c.number, place.label("place")).where(*_FREE).subquery()
+    mine = case((runs.c.driver == _PROCESS, 1), else_=0).label("mine")
+    ranked = select(*what, runs.c.attempts, mine, runs.c.number, place.label("place")).where(*_FREE).subquery()
     first = ranked.c.ends.desc(), ranked.c.place, ranked.c.number
-    columns = (getattr(ranked.c, name) for name in ("id", "tenant", "agent", "key_id", "ends", "tier", "attempts"))
+    columns = (
+        getattr(ranked.c, name) for name in ("id", "tenant", "agent", "key_id", "ends", "tier", "attempts", "mine")
+    )
     return (
         select(literal(Reason.DRIVE.value).label("reason"), *columns, ranked.c.number)
         .where(ranked.c.place <= _OF_EACH)
@@ -184,7 +191,8 @@ def _to_drive(dialect: str) -> Select[Any]:
 
 def _simply(reason: Reason, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
     what = (runs.c.id, runs.c.tenant, runs.c.agent, runs.c.key_id, literal(0).label("ends"), null().label("tier"))
-    return select(literal(reason.value).label("reason"), *what, runs.c.attempts, runs.c.number).where(*conditions)
+    mine = literal(0).label("mine")
+    return select(literal(reason.value).label("reason"), *what, runs.c.attempts, mine, runs.c.number).where(*conditions)
 
 
 def _due(dialect: str) -> Select[Any]:
