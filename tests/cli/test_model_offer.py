@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +54,9 @@ def test_a_system_without_the_engines_libraries_is_told_which_before_it_fetches_
     (tmp_path / "xllamacpp.py").write_text('raise ImportError("libgomp.so.1: cannot open shared object file")')
     lacking = {"PYTHONPATH": str(tmp_path), "RETINUE_CACHE": str(tmp_path)}
     told = "cannot be loaded: libgomp.so.1: cannot open shared object file (apt install libgomp1"
-    assert told in refused(retinue("ask", "hi", **lacking))
+    words = [sys.executable, "-m", "retinue", "ask", "hi"]  # another process finds this library instead
+    said = subprocess.run(words, env={**os.environ, **lacking}, capture_output=True, text=True, check=False)
+    assert told in refused(said)
     seen, status = typed_into(["ask", "hi"], [], **lacking)
     assert told in " ".join(seen.split())
     assert "Fetch it now" not in seen

@@ -152,7 +152,7 @@ def test_what_stands_in_a_row_is_never_more_than_data(
     values = every(hostile(other, column), step, list(table.columns).index(column))
     with watching():
         put = asyncio.run(tampering(served, owner, other, column, row, values))
-    assert put > 0 or not full
+    assert put > 0 or not full or column.foreign_keys or column.name == "id"  # which others refer to
 
 
 def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | None:

@@ -184,21 +184,40 @@ class ItemReference(Wire):
     id: ItemId
 
 
+class McpTool(Wire):
+    """A tool of an MCP server."""
+
+    name: str
+    input_schema: Any
+    description: str | None = None
+    annotations: Any = None
+
+
 class McpListToolsItem(Item):
     """The tool list of an MCP server."""
 
     type: Literal["mcp_list_tools"]
     server_label: str
-    tools: list[dict[str, Any]]
+    tools: list[McpTool]
     error: str | None = None
 
 
-class McpError(Wire):
-    """A failure of an MCP server, its connection, or its tool; kept as it is sent."""
+class McpFailure(Wire):
+    """A failure of an MCP server or its connection."""
 
-    model_config = ConfigDict(extra="allow")
+    type: Literal["mcp_protocol_error", "http_error"]
+    code: int
+    message: str
 
-    type: Literal["mcp_protocol_error", "mcp_tool_execution_error", "http_error"]
+
+class McpToolFailure(Wire):
+    """A failure of an MCP tool."""
+
+    type: Literal["mcp_tool_execution_error"]
+    content: Any
+
+
+McpError = Annotated[McpFailure | McpToolFailure, ByType()]
 
 
 class McpCallItem(Item):
