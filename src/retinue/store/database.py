@@ -554,6 +554,6 @@ class Readers:
             elif self._keeps and (error is None or (of_work and not self._waits)):
                 self._idle.append(connection)
             else:
-                if not self._waits:
-                    connection.invalidate()  # others must not get it, as it does not wait
+                if self._keeps and error is not None:
+                    connection.invalidate()  # nobody may get it from the pool
                 connection.close()
