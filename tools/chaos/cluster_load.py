@@ -72,5 +72,8 @@ def _cpu(of: Cluster) -> dict[str, float]:
 
 
 def _of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:  # a process of PostgreSQL that has just ended
+        return 0.0
     return sum(map(int, fields[11:15])) / _TICKS  # its own, and that of its children that ended
