@@ -71,7 +71,7 @@ class Site:
         """A process that others see to be alive, and that drives nothing by itself."""
         async with kept_runs(self.url, self.agent) as kept:
             await kept.database.write(partial(enter, process=kept.database.process))
-            kept.driver.drives, kept.driver.hand_over = False, self.dispatcher.dispatch
+            kept.driver.drives, kept.driver.dispatcher = False, self.dispatcher
             kept.driver.room.limits = self.limits
             yield kept
 

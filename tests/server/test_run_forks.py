@@ -202,7 +202,7 @@ def test_a_fork_survives_the_death_of_its_process(tmp_path: Path, windows: Windo
     """Its row is there before it is driven, so whoever starts next drives it."""
     with Serving(tmp_path, {"looks": looking(windows)}) as serving:
         run = completion(serving)
-        serving.runs.drives, serving.runs.hand_over = False, lambda run_id, run: None
+        serving.runs.drives = False
         fork = serving.ask("POST", f"/v1/runs/{run}/fork", {"step": 0}).body
         assert fork["status"] == "queued"
     with Serving(tmp_path, {"looks": looking(windows)}) as serving:

@@ -281,16 +281,25 @@ class Sharing:
     def _count_notes(self, found: dict[str, list[Line]]) -> None:
         notes: dict[str, list[Json]] = {}
         for note in sorted(self.at.began(), key=lambda one: float(one["began"])):
-            notes.setdefault(note["what"].partition(".")[0], []).append(note)
+            notes.setdefault(share_of(note["what"]), []).append(note)
         for number, answered in self.cancelled.items():
             for one in notes.get(number, ()):
                 if one["began"] > answered:
                     kind = self.seen.begun if one["tool"] == "look" else self.seen.acted
                     kind.append(one["began"] - answered)
         for order in self.orders:
-            resumed = [at for _, at, event in found.get(order.run.get("id", ""), ()) if isinstance(event, Resumed)]
-            if came_back(notes.get(order.number, ()), resumed):
+            logs_of_it = found.values() if order.team else [found.get(order.run.get("id", ""), ())]
+            resumed = [at for log in logs_of_it for _, at, event in log if isinstance(event, Resumed)]
+            shares = [notes[one] for one in notes if one == order.number or one.startswith(f"{order.number}.m")]
+            if any(came_back(share, resumed) for share in shares):
                 self.seen.both.append(order.number)
+
+
+def share_of(what: str) -> str:
+    """The order, or a team member's share of it, that an effect is for: each is a run of its own, and each member's run
+    may be driven by another process."""
+    order, _, rest = what.partition(".")
+    return f"{order}.{rest.partition('.')[0]}" if rest.startswith("m") else order
 
 
 def came_back(notes: Sequence[Json], resumed: Sequence[float]) -> bool:

@@ -26,7 +26,6 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 from ..errors import UsageError
 from ..runs import Runs
 from ..store.run_queries import find_run
-from ..store.run_row import RunRow
 from .drive_workflow import DRIVE, LOOK, RunWorkflow
 
 logger = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class TemporalDispatcher:
         self._sending: set[asyncio.Task[None]] = set()
         self._away = False
 
-    def dispatch(self, run_id: str, run: RunRow | None = None) -> None:
+    def dispatch(self, run_id: str) -> None:
         """Have a worker drive the run, and once more if one is at it."""
         task = asyncio.create_task(self._signal(run_id), name=f"dispatch {run_id}", context=Context())
         self._sending.add(task)

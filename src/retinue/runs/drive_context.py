@@ -54,7 +54,7 @@ class DriveContext(ABC):
         self.quotas = QuotaWatch(database)
         self.meter: RunMetrics | None = None
         self.parking = asyncio.Event()
-        self.set_aside: set[str] = set()  # runs that this process suspended last: it need not try them again
+        self.set_aside: set[str] = set()  # suspended runs that this process has tried, or suspended itself
         self.parked = ParkedRuns()
 
     @abstractmethod

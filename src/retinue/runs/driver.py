@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
@@ -32,6 +32,19 @@ from .run_input import RunInput
 from .run_traces import LostTraces
 
 logger = logging.getLogger(__name__)
+
+
+class Dispatcher(Protocol):
+    """Tells workers of runs, by another way than the database, where they find them as well."""
+
+    def dispatch(self, run_id: str) -> None:
+        """Have a worker drive the run, and once more if one is at it."""
+        ...
+
+    @property
+    def is_up(self) -> bool:
+        """Whether this way is open."""
+        ...
 
 
 class Runs(DriveContext):
@@ -57,8 +70,7 @@ class Runs(DriveContext):
         self._live: dict[str, Drive] = {}
         super().__init__(database, assign, human_ttl, conclude, room or Room(), self._live)
         self._when_ended = ended
-        self.hand_over: Callable[[str, RunRow | None], object] | None = None  # another way to workers than the database
-        self.dispatches: Callable[[], bool] | None = None  # whether that way is open
+        self.dispatcher: Dispatcher | None = None  # another way to workers than the database
         self.traces = LostTraces(database)
         self.news = asyncio.Event()  # a run waits, or a place is free
         self.is_to_look = False  # whether there may be runs due of which this process does not know
@@ -80,8 +92,8 @@ class Runs(DriveContext):
         committed before. So it may be repeated, late or lost: `DueRuns` finds the run."""
         if run_id in self._tasks or (self.drives and not self.parking.is_set()):
             self.start(run_id, run)
-        elif self.hand_over is not None:
-            self.hand_over(run_id, run)
+        elif self.dispatcher is not None:
+            self.dispatcher.dispatch(run_id)
         else:
             self.notifier.announce_due()
 
@@ -258,7 +270,6 @@ class Runs(DriveContext):
                 await self.settle(run_id)
                 return "fenced"
             failpoint("after claim")
-            self.set_aside.discard(run_id)
             self.followers.publish(run_id, [lease.run])
             if self.meter is not None:
                 self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)

@@ -81,7 +81,6 @@ class DueRuns:
         self._tasks: list[asyncio.Task[None]] = []
         self._suspects: set[str] = set()  # that wait for one another
         self._lost: dict[str, float] = {}  # acquired by this process and not driven, since when in monotonic time
-        self._suspended: set[str] = set()  # that were tried once: their agents had changed
         self._alone = asyncio.Lock()
         self._asked = 0.0  # when the runs to drive were asked for, in monotonic time
         self._problem = ""
@@ -230,12 +229,12 @@ class DueRuns:
 
     def _retry_suspended(self, found: Sequence[Due]) -> int:
         """Try each run once that another process suspended: this one may have the agent that it began with."""
-        ids = {one.run_id for one in found}
-        self._suspended &= ids
-        new = ids - self._suspended - self._runs.set_aside if self._runs.drives else set()
-        self._suspended |= new
-        for run_id in new.difference(self._runs.here):
-            self._runs.start(run_id)
+        runs, ids = self._runs, {one.run_id for one in found}
+        runs.set_aside &= ids | runs.here
+        new = ids - runs.set_aside - runs.here if runs.drives else set()
+        for run_id in new:
+            runs.start(run_id)
+        runs.set_aside |= new
         return len(new)
 
     async def _admitted(self, run_id: str) -> bool:

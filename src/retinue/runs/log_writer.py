@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from .run_metrics import LogMetrics
 
 logger = logging.getLogger(__name__)
+_SAYS = 0.02  # minimum seconds between two writes of streamed deltas
+_TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
+_LARGE = 50_000  # characters that take more than a few milliseconds to write
+_UNCOUNTED = 100  # entries after which what they say was used is added to the tenant's sums, before the drive ends
+_STALE = 1.0  # seconds after which what was read of a run is read again before an effect
+_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
 
 
 class DeltaBuffer:
@@ -93,9 +99,6 @@ def _chars_of_message(message: Message) -> int:
     return len(message.content) + kept + sum(len(image.data) for image in message.files)
 
 
-_BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
-
-
 class ParkedRuns:
     """Counts the runs that wait (`number`)."""
 
@@ -111,13 +114,6 @@ class ParkedRuns:
             await asyncio.sleep(seconds)
         finally:
             self.number -= 1
-
-
-_SAYS = 0.02  # minimum seconds between two writes of streamed deltas
-_TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
-_LARGE = 50_000  # characters that take more than a few milliseconds to write
-_UNCOUNTED = 100  # entries after which what they say was used is added to the tenant's sums, before the drive ends
-_STALE = 1.0  # seconds after which what was read of a run is read again before an effect
 
 
 class LogWriter:

@@ -30,6 +30,8 @@ from ..store.run_row import RunRow
 from ..telemetry.activation import Recorder, find_recorder, name_provider
 from ..telemetry.spans import RunSpans, SpanRecord, Traced
 
+_WINDOW = 30  # seconds before a process's last run ended: older spans were sent
+
 
 class RunTrace:
     """Folds the committed entries of a run that this process drives into spans; `log` is what its drive found.
@@ -84,9 +86,6 @@ def place_of_run(run: RunRow) -> Traced:
 def nanoseconds(at: float) -> int:
     """Return a time in Unix seconds as spans have it."""
     return int(at * 1e9)
-
-
-_WINDOW = 30  # seconds before a process's last run ended: older spans were sent
 
 
 class LostTraces:

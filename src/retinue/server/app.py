@@ -33,7 +33,7 @@ from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
 from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
-from .models import audio, embeddings, list as model_list
+from .models import audio, embeddings, listing as model_list
 from .responses import routes as responses, websocket
 from .runs import forks as run_forks, routes as tenant_runs
 from .studio import agents as studio_agents, evaluations as studio_evals, help as pages, page as studio_page

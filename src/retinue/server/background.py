@@ -22,6 +22,8 @@ from .http.api_errors import ApiError
 from .maintenance import run_maintenance
 from .run_session import admit_waiting_run
 
+logger = logging.getLogger(__name__)
+_EVERY = 2.0  # seconds between two looks at the database
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -87,10 +89,6 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
     for one in _SIGNALS:
         loop.add_signal_handler(one, stopped)
-
-
-logger = logging.getLogger(__name__)
-_EVERY = 2.0  # seconds
 
 
 async def watch(database: Database) -> None:

@@ -38,6 +38,8 @@ from .http.api_errors import ApiError, not_found
 from .http.objects import Object, Wanted, deletion_object, find_row, list_rows, new_id
 
 logger = logging.getLogger(__name__)
+router = APIRouter(prefix="/memories")
+_OURS = ("retinue", "memory")
 _LONGEST = 2_000  # tokens of a question or an answer that are remembered
 _KEPT = 20_000  # tokens of turns and of entities in a state, for it is read and written whole with each run
 Served: TypeAlias = ConversationMemory | EntityMemory
@@ -143,10 +145,6 @@ def _fill(memory: Served, state: MemoryState | None) -> Served:
         except DataError as error:
             logger.error("the memory %s begins anew: %s", state.id, error)
     return memory.with_state(None)
-
-
-router = APIRouter(prefix="/memories")
-_OURS = ("retinue", "memory")
 
 
 def _chosen(

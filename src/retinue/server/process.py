@@ -203,8 +203,7 @@ async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatch
     except ModuleNotFoundError as error:
         raise UsageError("Temporal needs the extra 'temporal': pip install 'retinue[temporal]'") from error
     dispatcher = TemporalDispatcher(await connect(address), f"retinue-{await server.id.get()}")
-    server.runs.hand_over = dispatcher.dispatch
-    server.runs.dispatches = lambda: dispatcher.is_up
+    server.runs.dispatcher = dispatcher
     server.runs.beside("watching Temporal", dispatcher.watch)
     return dispatcher
 

@@ -17,7 +17,7 @@ from ..context import ContextDep
 from ..http.api_errors import ApiError, first_error
 from ..http.objects import Object, Wanted, assistant_object, deletion_object, find_row, list_rows, new_id
 from ..http.request_body import JsonRoute
-from ..models.list import named_or_only, no_agent
+from ..models.listing import named_or_only, no_agent
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 
 router = APIRouter(route_class=JsonRoute)

@@ -40,7 +40,7 @@ from ..http.objects import (
 )
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
-from ..models.list import no_agent
+from ..models.listing import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_active, cancel_for
 from .projection import RunEvents, StepProjection, step_view
 from .schemas import RunCreate, RunSettings, Settings, ThreadRunCreate

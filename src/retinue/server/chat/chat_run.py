@@ -21,7 +21,7 @@ from ..context import Context, tier_of
 from ..http.api_errors import ApiError
 from ..http.objects import Object, run_of_call
 from ..models.audio import check_sound, hear_messages
-from ..models.list import named_or_only
+from ..models.listing import named_or_only
 from ..run_session import FAILED, Begun, NewRun, RunApi, RunSession, add_run, answer_calls, error_of_run
 from .projection import Chunks, Entries, TextChunks, completion, text_completion
 from .schemas import ChatCreate, check_supported

@@ -133,7 +133,7 @@ class StateMetrics(Collector):
         yield _gauge("database_writes_waiting", "Writes that are not yet committed.", database.waiting_writes())
         yield _gauge("database_up", "Whether the database answers.", self._queue.is_up())
         yield _gauge("database_lost", "Whether the database is lost, so that somebody must act.", _is_lost(database))
-        is_up = None if runs.dispatches is None else runs.dispatches()
+        is_up = None if runs.dispatcher is None else runs.dispatcher.is_up
         yield _gauge("temporal_up", "Whether Temporal answers, if runs are dispatched by it.", is_up)
         found = self._queue.figures(0.0)
         oldest = None

@@ -25,7 +25,7 @@ from ..http.api_errors import ApiError, missing_parameter
 from ..http.objects import Include, Object, Wanted, list_objects, new_id
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
-from ..models.list import no_agent
+from ..models.listing import no_agent
 from ..run_session import RunSession, cancel_for
 from .input import count_tokens, items_of_turns
 from .projection import ResponseProjection

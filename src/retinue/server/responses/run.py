@@ -25,7 +25,7 @@ from ..conversations.compaction import expand_compactions
 from ..conversations.items import find_conversation, items_of, locked_conversation
 from ..http.api_errors import ApiError, missing_parameter
 from ..http.objects import Object, call_id, run_of_call
-from ..models.list import no_agent
+from ..models.listing import no_agent
 from ..run_session import Begun, NewRun, RunApi, RunSession, add_run, answer_calls, cancel_for, error_of_run
 from .input import (
     OUTPUTS,
