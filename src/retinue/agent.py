@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, Unpack, cast
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast
 
 from ._internal.concurrency import gather_bounded
 from ._internal.message_text import find_nearest, format_repr, suggest_name
@@ -37,6 +37,45 @@ T = TypeVar("T")
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
 History = Sequence[Message | Mapping[str, Any]]
 Files = Sequence[FileSource]
+GIVEN = ("deps", "user", "thread", "metadata")  # of a run's options: what its context is told
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run may be given beside its question.
+
+    Attributes:
+        history: The conversation before it.
+        params: Parameters of pipelines, as in `Agent.with_params`.
+        files: Bytes, paths, or data, http or https URLs.
+        key: The idempotency key that tools send to services; random if empty.
+        deps: What the agent's tools and instructions need: `RunContext.deps`.
+        user: For whom the run is, `thread` the conversation that it belongs to, and `metadata` what to note down of it.
+    """
+
+    history: History
+    params: Params | None
+    files: Files
+    key: str
+    deps: Any
+    user: str
+    thread: str
+    metadata: Mapping[str, str]
+
+
+class ResumeOptions(TypedDict, total=False):
+    """What a run that goes on may be given beside its log and people's decisions.
+
+    Attributes:
+        budget: May be larger than it was.
+        key: The original run's, as `children`, the logs of its members, and its `files`, which a stored log lacks.
+        deps: As those of `RunOptions`.
+    """
+
+    budget: Budget | None
+    key: str
+    files: Files
+    children: Mapping[str, Sequence[Event]] | None
+    deps: Any
 
 
 class SpecField(Generic[T]):
@@ -205,32 +244,28 @@ class Agent(YamlSerializable):
         others = [self.model.name, self.questions, *(type(memory).__name__ for memory in self.memories)]
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
-    def start(
-        self, question: str, *, history: History = (), params: Params | None = None, files: Files = (), key: str = ""
-    ) -> Run:
+    def start(self, question: str, **options: Unpack[RunOptions]) -> Run:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        `params` are as in `with_params`. `files` are bytes, paths, or data, http or https URLs. `key` is the
-        idempotency key that tools send to services; random if empty. Raises `UsageError` for an empty question.
+        Raises `UsageError` for an empty question.
         """
-        run = Run(self.with_params(params) if params else self, question, history, key=key)
-        run.files = tuple(files)
+        params = options.get("params")
+        agent = self.with_params(params) if params else self
+        run = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
+        run.files = tuple(options.get("files", ()))
+        run.given = {name: options[name] for name in GIVEN if name in options}  # type: ignore[literal-required]
         return run
 
-    async def run_async(
-        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> RunResult:
+    async def run_async(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
         Raises `UsageError` as `start` does, or if the model cannot see, and `ModelError` if it never says anything.
         """
-        return await self.start(question, history=history, params=params, files=files).finish()
+        return await self.start(question, **options).finish()
 
-    def run(
-        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> RunResult:
+    def run(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
         """Run `run_async` and block."""
-        return run_blocking(self.run_async(question, history=history, params=params, files=files))
+        return run_blocking(self.run_async(question, **options))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
@@ -258,17 +293,13 @@ class Agent(YamlSerializable):
         """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
-    def stream_async(
-        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> AsyncGenerator[Event | Delta, None]:
+    def stream_async(self, question: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event | Delta, None]:
         """Yield the events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
-        return self.start(question, history=history, params=params, files=files).events()
+        return self.start(question, **options).events()
 
-    def stream(
-        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> Iterator[Event | Delta]:
+    def stream(self, question: str, **options: Unpack[RunOptions]) -> Iterator[Event | Delta]:
         """Iterate over `stream_async` and block."""
-        return iterate_blocking(self.stream_async(question, history=history, params=params, files=files))
+        return iterate_blocking(self.stream_async(question, **options))
 
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
@@ -278,41 +309,34 @@ class Agent(YamlSerializable):
         self,
         log: Sequence[Event],
         decisions: Mapping[str, Decision] | None = None,
-        *,
-        budget: Budget | None = None,
-        files: Files = (),
-        key: str = "",
-        children: Mapping[str, Sequence[Event]] | None = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult:
         """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
-        `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `files`, which a
-        stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
+        `decisions` are a person's, by call id. A `once` tool, or an agent, of whose call no outcome is recorded waits
         for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
         that does not fit the tool.
         """
-        started = log[0] if log else None
+        started, children = log[0] if log else None, options.get("children") or {}
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
-            return fold_result(log, children={path: tuple(events) for path, events in (children or {}).items()})
+            return fold_result(log, children={path: tuple(events) for path, events in children.items()})
         toolbox, decided = Toolbox(self.tools), decisions or {}
         for action in pending(log):
             if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):
                 raise UsageError(f"decisions: {action.id}: {wrong}")
-        run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
-        run.budget, run.files = budget or self.budget, tuple(files)
+        run = Run(self, started.question, started.history, Earlier(log, decided, children), options.get("key", ""))
+        run.budget, run.files = options.get("budget") or self.budget, tuple(options.get("files", ()))
+        recorded = {"user": started.user, "thread": started.thread, "metadata": started.metadata}
+        run.given = {"deps": options.get("deps"), **{name: one for name, one in recorded.items() if one}}
         return await run.finish()
 
     def resume(
         self,
         log: Sequence[Event],
         decisions: Mapping[str, Decision] | None = None,
-        *,
-        budget: Budget | None = None,
-        files: Files = (),
-        key: str = "",
-        children: Mapping[str, Sequence[Event]] | None = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult:
         """Run `resume_async` and block."""
-        return run_blocking(self.resume_async(log, decisions, budget=budget, files=files, key=key, children=children))
+        return run_blocking(self.resume_async(log, decisions, **options))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ._internal.sync_bridge import run_blocking
-from .agent import Agent, Files, History, Human, Params, Run
+from .agent import Agent, Human, Run, RunOptions
 from .core.budgets import Budget
 from .core.prices import FREE
 from .core.prompt import Ask
@@ -48,30 +48,17 @@ class Executor(Agent):
             require_human_feedback=require_human_feedback,
         )
 
-    def start(
-        self,
-        question: Actions,
-        *,
-        history: History = (),
-        params: Params | None = None,
-        files: Files = (),
-        key: str = "",
-    ) -> Run:
+    def start(self, question: Actions, **options: Unpack[RunOptions]) -> Run:
         """Create a run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
-        text = question if isinstance(question, str) else json.dumps(question)
-        return super().start(text, history=history, params=params, files=files, key=key)
+        return super().start(question if isinstance(question, str) else json.dumps(question), **options)
 
-    async def run_async(
-        self, question: Actions, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> RunResult:
+    async def run_async(self, question: Actions, **options: Unpack[RunOptions]) -> RunResult:
         """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
-        return await self.start(question, history=history, params=params, files=files).finish()
+        return await self.start(question, **options).finish()
 
-    def run(
-        self, question: Actions, *, history: History = (), params: Params | None = None, files: Files = ()
-    ) -> RunResult:
+    def run(self, question: Actions, **options: Unpack[RunOptions]) -> RunResult:
         """Run `run_async` and block."""
-        return run_blocking(self.run_async(question, history=history, params=params, files=files))
+        return run_blocking(self.run_async(question, **options))
 
 
 class Planner(Agent):

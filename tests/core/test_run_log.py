@@ -114,7 +114,7 @@ def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.Log
 
 
 def test_what_is_said_of_a_record_counts_before_where_it_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    with run_context(RunContext("outer", request="req_1", progress=Progress(3))):
+    with run_context(RunContext(run="outer", request="req_1", progress=Progress(3))):
         logging.getLogger("retinue.x").warning("a")
         logging.getLogger("retinue.x").warning("b", extra={"run": "inner"})
     assert [(vars(one)["run"], vars(one)["request"], vars(one)["step"]) for one in caplog.records] == [

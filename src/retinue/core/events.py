@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class Started(WithFields):
     """The run began. `tools` are the names that the model may use; `abilities` are those of the engine and model.
     `instructions` is the system message, `None` in older logs. `files` (`images` in older logs) are the question's;
-    those of earlier turns are in `history`."""
+    those of earlier turns are in `history`. `user`, `thread` and `metadata` are what the run was given in Python; a
+    server has them in the run's row."""
 
     question: str
     agent: str
@@ -44,6 +45,9 @@ class Started(WithFields):
     files: Annotated[tuple[File, ...], Field(validation_alias=AliasChoices("files", "images"))] = field(
         default=(), repr=False
     )
+    user: Annotated[str, UNSAID] = ""
+    thread: Annotated[str, UNSAID] = ""
+    metadata: Annotated[Mapping[str, str], UNSAID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Generic, Literal, NamedTuple, Self
 from urllib.parse import quote, unquote
+
+from typing_extensions import TypeVar
 
 from .values import AgentAction, File, Observation, Usage
 
+Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
 CALLERS_HEADER = "X-Retinue-Callers"
 MAX_CALLERS = 5  # runs that call each other over the network
 _LONGEST_PATH = 4_000  # characters of the header
@@ -157,10 +160,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(Generic[Deps]):
     """Where code runs; everything is empty outside of a run and a request.
 
     Args:
+        deps: What the run was given for the code of its agent. A model never sees it, and no log has it.
+        user: For whom the run is. On a server it is who was authenticated, never what a client or a model says.
+        tenant: Whose the run is, on a server.
+        thread: The conversation that the run belongs to.
+        metadata: What the client noted down of the run. It is the client's word: decide nothing by it.
         run: The key of the run; on a server, its id.
         agent: The name of the agent.
         request: The id of the server's request that began the run.
@@ -174,6 +182,11 @@ class RunContext:
         progress: How far the run is.
     """
 
+    deps: Deps = None  # type: ignore[assignment]  # where nobody gave any
+    user: str = ""
+    tenant: str = ""
+    thread: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
     run: str = ""
     agent: str = ""
     request: str = ""
@@ -197,7 +210,7 @@ class RunContext:
         started at another service, so the tool must not end that."""
         return self.parks()
 
-    def of_run(self, run: str, agent: str = "") -> RunContext:
+    def of_run(self, run: str, agent: str = "") -> RunContext[Deps]:
         """Return the context of a run that begins here."""
         return replace(self, run=run, agent=agent, progress=Progress())
 
@@ -207,22 +220,22 @@ class RunContext:
         return path if self.trace is None else path | self.trace.headers()
 
 
-_CURRENT: ContextVar[RunContext] = ContextVar("retinue_run")
-_NOWHERE = RunContext()
+_CURRENT: ContextVar[RunContext[Any]] = ContextVar("retinue_run")
+_NOWHERE: RunContext[Any] = RunContext()
 
 
-def current_run() -> RunContext:
+def current_run() -> RunContext[Any]:
     """Return the context of the current task."""
     return _CURRENT.get(_NOWHERE)
 
 
-def enter_run_context(context: RunContext) -> None:
+def enter_run_context(context: RunContext[Any]) -> None:
     """Set the context of the current task until the task ends."""
     _CURRENT.set(context)
 
 
 @contextmanager
-def run_context(context: RunContext) -> Iterator[None]:
+def run_context(context: RunContext[Any]) -> Iterator[None]:
     """Set the context within the block."""
     token = _CURRENT.set(context)
     try:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from .._internal.containment import describe_error, is_own_error
@@ -77,6 +78,8 @@ class Run:
     files: Sequence[FileSource] = ()
     keep_files: KeepFiles | None = None
     listener: Listener | None = None
+    given: Mapping[str, Any] = MappingProxyType({})
+    """What the run's context is told: `deps`, `user`, `thread`, `metadata`."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class Run:
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
-        self._context = RunContext(self.key)  # until it begins
+        self._context: RunContext[Any] = RunContext(run=self.key)  # until it begins
         self._spans: RunSpans | None = None
 
     def __repr__(self) -> str:
@@ -117,7 +120,8 @@ class Run:
         `RetinueError`s if the run cannot begin.
         """
         here, name = current_run(), self._spec.name
-        with run_context(replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)):
+        context = replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
+        with run_context(replace(context, **self.given)):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -201,6 +205,7 @@ class Run:
             history=(*recalled, *self._task.history),
             instructions=self._spec.instructions,
             files=files,
+            **{name: one for name, one in self.given.items() if name != "deps"},
         )
 
     async def _find_abilities(self) -> Capabilities:
