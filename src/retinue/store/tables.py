@@ -327,8 +327,13 @@ secrets = Table(
 )
 
 # servers that have the database open; `seen_at` is by the database's clock
+# `stops`: it takes no more runs, and ends once those that it drives have rested
 processes = Table(
-    "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
+    "processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("seen_at", Float, nullable=False),
+    Column("stops", Boolean, nullable=False, server_default=text("FALSE")),
 )
 
 # the baseline and the migrations that ran; `compatible`: servers of the version before may have the database open, too
