@@ -27,6 +27,8 @@ ALTER TABLE vector_store_files ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE audit_entries ADD COLUMN "user" VARCHAR(256);
 
+ALTER TABLE processes ADD COLUMN stops BOOLEAN NOT NULL DEFAULT FALSE;
+
 CREATE INDEX assistants_of_user ON assistants (tenant, "user", number) WHERE "user" IS NOT NULL;
 
 CREATE INDEX runs_of_user ON runs (tenant, "user", number) WHERE "user" IS NOT NULL;
