@@ -46,7 +46,12 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         "paused": {"action": actions(text), "problem": text},
         "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
         "judged": {
-            **{"point": st.sampled_from(POINTS), "hook": text, "verdict": st.sampled_from(["change", "block", "ask"])},
+            **{
+                "step": st.integers(0, 9),
+                "point": st.sampled_from(POINTS),
+                "hook": text,
+                "verdict": st.sampled_from(["change", "block", "ask"]),
+            },
             **{"reason": text, "call_id": text},
             "about": st.none()
             | st.builds(Called, st.just(1), actions(text))
