@@ -51,6 +51,7 @@ class RunOptions(TypedDict, total=False):
         key: The idempotency key that tools send to services; random if empty.
         deps: What the agent's tools and instructions need: `RunContext.deps`.
         user: For whom the run is, `thread` the conversation that it belongs to, and `metadata` what to note down of it.
+        secrets: What `RunContext.secret` finds; without it, that looks in the environment.
     """
 
     history: History
@@ -61,6 +62,7 @@ class RunOptions(TypedDict, total=False):
     user: str
     thread: str
     metadata: Mapping[str, str]
+    secrets: Mapping[str, str]
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -69,7 +71,7 @@ class ResumeOptions(TypedDict, total=False):
     Attributes:
         budget: May be larger than it was.
         key: The original run's, as `children`, the logs of its members, and its `files`, which a stored log lacks.
-        deps: As those of `RunOptions`.
+        deps: As those of `RunOptions`, and so are `secrets`.
     """
 
     budget: Budget | None
