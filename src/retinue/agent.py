@@ -18,6 +18,7 @@ from .core.events import Delta, Event, Finished, Started
 from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
+from .core.run_context import find_among
 from .core.run_result import RunResult, fold_result, pending
 from .core.schema.json_schema import read_answer_schema
 from .core.tools.tool import Tool, make_tool
@@ -79,6 +80,7 @@ class ResumeOptions(TypedDict, total=False):
     files: Files
     children: Mapping[str, Sequence[Event]] | None
     deps: Any
+    secrets: Mapping[str, str]
 
 
 class SpecField(Generic[T]):
@@ -261,6 +263,7 @@ class Agent(YamlSerializable):
         run = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
         run.files = tuple(options.get("files", ()))
         run.given = {name: options[name] for name in GIVEN if name in options}  # type: ignore[literal-required]
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return run
 
     async def run_async(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
@@ -337,6 +340,7 @@ class Agent(YamlSerializable):
         run.budget, run.files = options.get("budget") or self.budget, tuple(options.get("files", ()))
         recorded = {"user": started.user, "thread": started.thread, "metadata": started.metadata}
         run.given = {"deps": options.get("deps"), **{name: one for name, one in recorded.items() if one}}
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return await run.finish()
 
     def resume(

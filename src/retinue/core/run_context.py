@@ -287,6 +287,15 @@ def check_fresh() -> None:
         raise StaleCall
 
 
+def find_among(secrets: Mapping[str, str]) -> FindSecret:
+    """Return what finds these secrets, whosever they are."""
+
+    async def find(of: Literal["user", "tenant"], name: str) -> str | None:
+        return secrets.get(name)
+
+    return find
+
+
 def charge_usage(usage: Callable[[], Usage]) -> None:
     """Charge the tokens of a nested run to the tool call that contains it, if any."""
     if (call := current_run().call) is not None:
