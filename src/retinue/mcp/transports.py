@@ -181,8 +181,9 @@ class _CarefulTransport(httpx2.AsyncHTTPTransport):
         asked = f"{request.url}"
         if request.method == "POST":
             request.url = self._moved.get(asked, request.url)
-        server, headers = self._credentials
-        if (request.url.host, request.url.scheme) not in ((server.host, server.scheme), (server.host, "https")):
+        (server, headers), goes = self._credentials, request.url
+        upgraded = (goes.host, goes.scheme, server.scheme) == (server.host, "https", "http")
+        if not upgraded and (goes.scheme, goes.host, goes.port) != (server.scheme, server.host, server.port):
             for name in headers:
                 request.headers.pop(name, None)
         if request.method != "POST":

@@ -205,7 +205,7 @@ class Run:
             history=(*recalled, *self._task.history),
             instructions=self._spec.instructions,
             files=files,
-            **{name: one for name, one in self.given.items() if name != "deps"},
+            **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
 
     async def _find_abilities(self) -> Capabilities:
