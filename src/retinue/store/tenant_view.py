@@ -104,7 +104,7 @@ class TenantView:
         query = query.where(*self.own(table))
         rising = page.order == "asc"
         for id_, forward in ((page.after, True), (page.before, False)):
-            at = None if id_ is None else self._number(connection, table, id_)
+            at = None if id_ is None else self._number(connection, table, id_, query.with_only_columns(number))
             if at is not None:
                 query = query.where(number > at if rising == forward else number < at)
         backwards = page.before is not None and page.after is None  # take the rows next to `before`
@@ -113,10 +113,11 @@ class TenantView:
         more, rows = len(rows) > page.limit, rows[: page.limit]
         return (rows[::-1] if backwards else rows), more
 
-    def _number(self, connection: Connection, table: Table, id_: str) -> int | None:
-        found: int | None = connection.execute(
-            select(table.c.number).where(*self.own(table), table.c.id == id_)
-        ).scalar()
+    def _number(self, connection: Connection, table: Table, id_: str, listed: Select[Any]) -> int | None:
+        """Return the place of a row: of one that is not `listed`, where that does not tell a user of another's."""
+        anywhere = self.user is None or self._has_users(table)
+        query = select(table.c.number).where(*self.own(table)) if anywhere else listed
+        found: int | None = connection.execute(query.where(table.c.id == id_)).scalar()
         return found
 
     def add(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> Kept:
