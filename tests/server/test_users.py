@@ -70,6 +70,7 @@ class Planner:
             return ListToolsResult(tools=[Tool(name="plans", description="Plans.", input_schema={"type": "object"})])
 
         async def called(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+            assert context.request is not None
             headers = context.request.headers
             token = headers.get("authorization", "")
             self.sessions[headers.get("mcp-session-id", "")].add(token)
