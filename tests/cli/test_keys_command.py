@@ -71,7 +71,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "--name", "two\nlines"], "a key's name must be one line of at most 256 characters"),
         (
             ["make", "--scope", "write"],
-            "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'secrets', 'prompts', 'audit', 'act-as', 'all'",
+            "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'secrets', 'prompts', "
+            "'audit', 'act-as', 'all'",
         ),
         (["make", "--expires", "30"], "'30' is not a duration, such as 90m, 12h, 30d or 8w"),
         (["make", "--expires", "0d"], "'0d' is not a duration"),
