@@ -115,9 +115,25 @@ def agents_file(calendar: str, planner: str) -> str:
         },
         {"name": "memory", "type": "ConversationMemory"},
     ]
-    params = {"model": "model", "strategy": "tool_calling", "tools": ["planner", *tools], "memory": "memory"}
+    boss = {"tool": "secretary", "input": {"query": "Which dates are there?"}}
+    leads = [{"when": "ask the team", "call": boss}, {"when": "", "say": "So be it."}]
+    components.append({"name": "lead", "type": "PromptModel", "params": {"engine": "scripted", "script": leads}})
+    worker = {"agent": "secretary", "description": "Knows the dates.", "effects": "read"}
+    team = {"model": "lead", "strategy": "tool_calling", "workers": [worker]}
+    params = {
+        "exposed": True,
+        "model": "model",
+        "strategy": "tool_calling",
+        "tools": ["planner", *tools],
+        "memory": "memory",
+    }
     return json.dumps(
-        {"retinue": 1, "components": components, "tools": tools, "agents": [{"name": "secretary", "params": params}]}
+        {
+            "retinue": 1,
+            "components": components,
+            "tools": tools,
+            "agents": [{"name": "secretary", "params": params}, {"name": "boss", "params": team}],
+        }
     )
 
 
@@ -246,6 +262,8 @@ def test_each_sees_their_own_whatever_they_say_of_themselves(world: World) -> No
         assert refused["error"]["code"] == "missing_scope"
     acting = json.loads(world.chat("backend", "Which dates are there?", headers={"X_Retinue_User": "alice"}))
     assert acting["events"] == "dentist of alice"
+    world.chat("bob", "Please ask the team.", model="boss")
+    assert "dentist of bob" in world.last_run("bob")  # which a member looked up
     world.last_run("bob")  # with what the memory recalls
     assert [one["user"] for one in world.ask("bob", "GET", "/memories")[1]["data"]] == ["bob"]
     assert "dentist of alice" not in "".join(world.said["bob"])

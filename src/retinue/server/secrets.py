@@ -11,10 +11,19 @@ from sqlalchemy import Connection
 
 from ..errors import UsageError
 from ..store.audit_log import record
-from ..store.sealed_secrets import LEAST, LONGEST, SecretName, SecretOwner, delete_secret, list_secrets, set_secret
+from ..store.sealed_secrets import (
+    LEAST,
+    LONGEST,
+    SecretName,
+    SecretOwner,
+    check_secret,
+    delete_secret,
+    list_secrets,
+    set_secret,
+)
 from ..store.tenant_view import TenantView
 from .context import ContextDep
-from .http.api_errors import invalid_value, not_found
+from .http.api_errors import ApiError, invalid_value, not_found
 from .http.common_schemas import Wire
 from .http.objects import Object, deletion_object, listed
 from .http.request_body import JsonRoute
@@ -44,9 +53,14 @@ async def put_secret(context: ContextDep, name: Name, body: SecretValue) -> Obje
 
     def put(connection: Connection, scope: TenantView) -> Object:
         try:
-            set_secret(connection, _owner(scope), name, body.value.get_secret_value(), os.environ)
+            check_secret(name, body.value.get_secret_value())
         except UsageError as error:
             raise invalid_value("value", str(error)) from error
+        try:
+            set_secret(connection, _owner(scope), name, body.value.get_secret_value(), os.environ)
+        except UsageError as error:
+            no = {"x-should-retry": "false"}
+            raise ApiError(503, f"No secret can be set: {error}.", code="secrets_unavailable", headers=no) from error
         record(connection, scope.author, scope.tenant, "secret.set", name, _whose(scope))
         return next(_object(one) for one in list_secrets(connection, _owner(scope)) if one.name == name)
 

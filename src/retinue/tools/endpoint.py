@@ -49,14 +49,14 @@ def make_endpoint(
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
     `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`: if the endpoint cannot be reached. `headers` are
-    sent with each call. They and the query of `url` may have templates (`core/context_templates.py`). Raises
-    `UsageError` for headers that cannot be sent.
+    sent with each call. They and the query of `url` may have templates (`core/context_templates.py`), but not where
+    somebody else than the operator chose the address, and so would be told the secrets. Raises `UsageError`.
     """
     address, mark, query = url.partition("?")
     if problem := next(find_header_problems(headers), None) or describe_bad_template(url):
         raise UsageError(problem)
-    if has_template(address):
-        raise UsageError("templates can stand in the query of an address, not before it")
+    if has_template(address if guard is None else url):
+        raise UsageError("templates can stand in the query of an operator's address only, not before it")
     register_url_secrets(url)
     register_named_secrets(headers)
     given = {name.lower() for name in headers}
