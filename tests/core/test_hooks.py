@@ -29,8 +29,11 @@ from retinue import (
 )
 from retinue.core.events import Asked, Called, Event, Finished, Judged, Observed, Paused, Replied, Started, Stopped
 from retinue.core.hooks import POINTS
+from retinue.core.prompt import Ask
+from retinue.core.protocols import Chunks
 from retinue.core.run_context import RunContext
 from retinue.core.serialization import from_json, to_json
+from retinue.core.values import AgentAction, Capabilities, Message, ProviderState, Reply, Usage
 
 SECRET, HIDDEN = "4111-1111", "[card]"
 
@@ -135,10 +138,12 @@ def test_hooks_that_let_everything_pass_change_nothing(strategy: str) -> None:
 def test_what_hooks_change_is_what_the_log_the_model_and_the_answer_have(strategy: str) -> None:
     world = World()
     result = agent(world, redactor(*ALL), strategy=strategy).run(f"Pay Ada from {SECRET}")
-    assert result.answered and result.answer == f"done, card {HIDDEN}"
+    assert result.answered
+    assert result.answer == f"done, card {HIDDEN}"
     assert SECRET not in "".join(map(to_json, result.events))
-    assert ("before_run", "redact_before_run", "change") == judged(result.events)[0]
-    assert isinstance(result.events[0], Judged) and isinstance(result.events[1], Started)
+    assert judged(result.events)[0] == ("before_run", "redact_before_run", "change")
+    assert isinstance(result.events[0], Judged)
+    assert isinstance(result.events[1], Started)
     assert world.paid == ["Ada"]
     for at, event in enumerate(result.events):  # what follows from a verdict is next
         if isinstance(event, Judged):
@@ -171,7 +176,8 @@ def test_a_question_that_is_blocked_ends_the_run_before_the_model_is_asked() -> 
     result = agent(World(), [Hook("before_run", lambda e, c: Block("not today"), "gate")]).run("Pay Ada")
     assert [type(one).__name__ for one in result.events] == ["Started", "Judged", "Stopped"]
     assert (result.stop_reason, result.error, result.answer) == (StopReason.BLOCKED, "not today", "")
-    assert not result.resumable and not result.answered
+    assert not result.resumable
+    assert not result.answered
 
 
 def test_a_request_that_is_blocked_is_not_sent() -> None:
@@ -193,11 +199,10 @@ def test_a_call_that_is_blocked_is_not_made_and_the_model_is_told_why() -> None:
     world = World()
     gate = Hook("before_tool", lambda e, c: Block("no payments") if e.action.tool == "pay" else None, "gate")
     result = agent(world, [gate]).run("Pay Ada")
-    refused = result.steps[-1].observations[0] if len(result.steps) > 1 else result.steps[0].observations[0]
-    assert world.paid == [] and result.answered
+    assert world.paid == []
+    assert result.answered
     seen = [e.observation for e in result.events if isinstance(e, Observed)]
     assert (seen[-1].outcome, seen[-1].text) == ("rejected", "pay was not called: no payments")
-    assert refused
 
 
 def test_a_result_that_is_blocked_is_replaced_by_the_reason() -> None:
@@ -205,7 +210,8 @@ def test_a_result_that_is_blocked_is_replaced_by_the_reason() -> None:
     gate = Hook("after_tool", lambda e, c: Block("a card") if e.observation.text.startswith("paid") else None)
     result = agent(world, [gate]).run("Pay Ada")
     seen = [e.observation for e in result.events if isinstance(e, Observed)]
-    assert world.paid == ["Ada"] and result.answered
+    assert world.paid == ["Ada"]
+    assert result.answered
     assert (seen[-1].outcome, seen[-1].text) == ("result", "The result is withheld: a card")
 
 
@@ -214,7 +220,8 @@ def test_an_answer_that_is_blocked_goes_back_to_the_model_with_the_reason() -> N
     result = agent(World(), [gate]).run("Pay Ada")
     assert (result.answer, result.answered) == ("another answer", True)
     assert judged(result.events) == [("before_answer", "gate", "block")]
-    assert "no cards" in result.transcript and "paid Ada" in result.transcript.partition("no cards")[0]
+    assert "no cards" in result.transcript
+    assert "paid Ada" in result.transcript.partition("no cards")[0]
 
 
 def test_an_answer_that_is_blocked_again_and_again_ends_the_run() -> None:
@@ -244,7 +251,9 @@ def test_a_changed_answer_is_changed_in_all_return_values() -> None:
 def test_after_a_run_a_hook_only_looks() -> None:
     ends: list[Any] = []
     result = agent(World(), [Hook("after_run", lambda e, c: ends.append(e) or Block("late"))]).run("Pay Ada")  # type: ignore[func-returns-value]
-    assert result.answered and ends == [result.events[-1]] and judged(result.events) == []
+    assert result.answered
+    assert ends == [result.events[-1]]
+    assert judged(result.events) == []
 
 
 # ── asking a person ──────────────────────────────────────────────────────────────────────────────
@@ -266,7 +275,8 @@ def ask_at(point: str) -> tuple[World, Agent, RunResult]:
     asking = agent(world, [asker(point)])
     result = asking.run(f"Pay Ada from {SECRET}" if point in ("before_run", "before_model") else "Pay Ada")
     assert result.stop_reason is StopReason.AWAITING_HUMAN
-    assert len(result.waiting) == 1 and "doubt" in result.error
+    assert len(result.waiting) == 1
+    assert "doubt" in result.error
     return world, asking, result
 
 
@@ -294,10 +304,12 @@ def test_what_a_person_rejects_is_blocked(point: str) -> None:
     world, asking, result = ask_at(point)
     end = decide(asking, result, Decision("reject", message="no way"))
     if point in ("before_run", "before_model", "after_model"):
-        assert end.stop_reason is StopReason.BLOCKED and "no way" in end.error
+        assert end.stop_reason is StopReason.BLOCKED
+        assert "no way" in end.error
     else:
-        assert end.answered and "no way" in end.transcript
-    assert world.paid == ([] if point in ("before_run", "before_model", "before_tool") else ["Ada"])
+        assert end.answered
+        assert "no way" in end.transcript
+    assert world.paid == (["Ada"] if point in ("after_model", "before_answer") else [])
 
 
 EDITS: dict[str, Any] = {
@@ -331,7 +343,8 @@ def test_a_person_may_say_it_themselves(point: str) -> None:
 def test_an_edit_that_does_not_fit_blocks() -> None:
     _, asking, result = ask_at("before_run")
     end = decide(asking, result, Decision("edit", {"answer": "x"}))
-    assert end.stop_reason is StopReason.BLOCKED and "'question'" in end.error
+    assert end.stop_reason is StopReason.BLOCKED
+    assert "'question'" in end.error
 
 
 def test_people_are_asked_in_the_same_process_if_somebody_is_there() -> None:
@@ -342,7 +355,8 @@ def test_people_are_asked_in_the_same_process_if_somebody_is_there() -> None:
         return Decision("approve")
 
     result = agent(World(), [asker("after_tool")], human=human).run("Pay Ada")
-    assert result.answered and asked == ["after_tool: doubt: a card"] * 2
+    assert result.answered
+    assert asked == ["after_tool: doubt: a card"] * 2
 
 
 def test_a_tool_with_approval_and_a_hook_that_asks_is_asked_about_once() -> None:
@@ -352,7 +366,8 @@ def test_a_tool_with_approval_and_a_hook_that_asks_is_asked_about_once() -> None
     result = asking.run("Pay Ada")
     assert "doubt: a payment; pay runs only with a person's approval" in result.error
     end = asking.resume(stored(result.events), {result.waiting[0].id: Decision("approve")})
-    assert end.answered and world.paid == ["Ada"]
+    assert end.answered
+    assert world.paid == ["Ada"]
 
 
 # ── continuing ───────────────────────────────────────────────────────────────────────────────────
@@ -452,9 +467,12 @@ async def sleeps(event: Any, context: Any) -> None:
 def test_a_hook_that_fails_blocks_and_is_named(function: Any, said: str) -> None:
     world = World()
     result = agent(world, [Hook("before_tool", function, "it", seconds=0.01)]).run("Pay Ada")
-    assert world.read == [] and said in result.transcript
+    assert world.read == []
+    assert said in result.transcript
     lenient = agent(world, [Hook("before_tool", function, "it", "pass", seconds=0.01)]).run("Pay Ada")
-    assert lenient.answered and world.paid == ["Ada"] and judged(lenient.events) == []
+    assert lenient.answered
+    assert world.paid == ["Ada"]
+    assert judged(lenient.events) == []
 
 
 def test_messages_may_be_changed_but_not_added_or_dropped() -> None:
@@ -476,7 +494,7 @@ def test_what_is_no_hook_is_refused_at_once(given: Any, said: str) -> None:
 
 
 def test_an_unknown_point_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="before_tools.*before_tool"):
+    with pytest.raises(UsageError, match=r"before_tools.*before_tool"):
         hook("before_tools")(fails)  # type: ignore[arg-type]
 
 
@@ -503,7 +521,11 @@ def test_a_hook_is_part_of_the_runs_time() -> None:
 
 
 @pytest.mark.parametrize("point", ["before_run", "before_model", "after_model", "before_tool", "before_answer"])
-async def test_a_run_is_cancelled_while_a_hook_waits(point: str) -> None:
+def test_a_run_is_cancelled_while_a_hook_waits(point: str) -> None:
+    asyncio.run(cancel_at(point))
+
+
+async def cancel_at(point: str) -> None:
     begun = asyncio.Event()
 
     async def waits(event: Any, context: Any) -> None:
@@ -517,7 +539,11 @@ async def test_a_run_is_cancelled_while_a_hook_waits(point: str) -> None:
     assert (await task).stop_reason is StopReason.CANCELLED
 
 
-async def test_a_call_that_was_made_is_in_the_log_when_its_hook_is_cancelled() -> None:
+def test_a_call_that_was_made_is_in_the_log_when_its_hook_is_cancelled() -> None:
+    asyncio.run(cancel_after_a_call())
+
+
+async def cancel_after_a_call() -> None:
     begun = asyncio.Event()
 
     async def waits(event: Observed, context: Any) -> None:
@@ -534,16 +560,16 @@ async def test_a_call_that_was_made_is_in_the_log_when_its_hook_is_cancelled() -
     result = await task
     seen = [e.observation for e in result.events if isinstance(e, Observed)][-1]
     assert (seen.outcome, "withheld" in seen.text, SECRET in seen.text) == ("result", True, False)
-    assert (await paying.resume_async(stored(result.events))).answered and world.paid == ["Ada"]
+    assert (await paying.resume_async(stored(result.events))).answered
+    assert world.paid == ["Ada"]
 
 
 @pytest.mark.parametrize("point", ["after_model", "before_answer"])
-async def test_nothing_is_streamed_that_a_hook_may_still_block(point: str) -> None:
+def test_nothing_is_streamed_that_a_hook_may_still_block(point: str) -> None:
     hooks = [Hook(point, lambda e, c: None)]  # type: ignore[arg-type]
-    shown = [e async for e in agent(World(), hooks).stream_async("Pay Ada") if isinstance(e, Delta)]
-    assert shown == []
+    assert not [e for e in agent(World(), hooks).stream("Pay Ada") if isinstance(e, Delta)]
     others = [Hook("before_tool", lambda e, c: None)]
-    assert [e async for e in agent(World(), others).stream_async("Pay Ada") if isinstance(e, Delta)]
+    assert [e for e in agent(World(), others).stream("Pay Ada") if isinstance(e, Delta)]
 
 
 # ── replaying and forking ────────────────────────────────────────────────────────────────────────
@@ -566,20 +592,27 @@ def test_a_replay_says_at_which_event_hooks_judge_otherwise() -> None:
     plain = agent(World(), ()).run("Pay Ada")
     gate = Hook("before_tool", lambda e, c: Block("no payments") if e.action.tool == "pay" else None, "gate")
     found = replay(agent(World(), [gate]), stored(plain.events)).differs
-    assert found is not None and found.event == number(plain.events, Called, 1)
-    assert "calls pay" in found.recorded and "the hook gate (before_tool): block no payments" in found.now
+    assert found is not None
+    assert found.event == number(plain.events, Called, 1)
+    assert "calls pay" in found.recorded
+    assert "the hook gate (before_tool): block no payments" in found.now
 
     gated = agent(World(), [gate]).run("Pay Ada")
     found = replay(agent(World(), ()), stored(gated.events)).differs
-    assert found is not None and found.event == number(gated.events, Judged) and "calls pay" in found.now
+    assert found is not None
+    assert found.event == number(gated.events, Judged)
+    assert "calls pay" in found.now
 
     for point, kind in [("before_run", Started), ("before_model", Asked), ("after_model", Replied)]:
         found = replay(agent(World(), [Hook(point, lambda e, c: Block("x"), "new")]), stored(plain.events)).differs  # type: ignore[arg-type]
-        assert found is not None and "the hook new" in found.now
+        assert found is not None
+        assert "the hook new" in found.now
         assert found.event - number(plain.events, kind) in (0, 1), point
     for point, nth in [("after_tool", Observed), ("before_answer", Finished)]:
         found = replay(agent(World(), [Hook(point, lambda e, c: Block("x"), "new")]), stored(plain.events)).differs  # type: ignore[arg-type]
-        assert found is not None and found.event == number(plain.events, nth) and "the hook new" in found.now
+        assert found is not None
+        assert found.event == number(plain.events, nth)
+        assert "the hook new" in found.now
 
 
 @pytest.mark.parametrize("point", ALL)
@@ -588,7 +621,8 @@ def test_a_replay_without_the_hook_that_changed_something_differs_there(point: s
     if not judged(result.events):
         pytest.skip("nothing is changed there")
     found = replay(agent(World(), ()), stored(result.events)).differs
-    assert found is not None and found.event == number(result.events, Judged), str(found)
+    assert found is not None, point
+    assert found.event == number(result.events, Judged), str(found)
 
 
 def test_a_hook_that_is_not_for_replays_is_not_called_in_one() -> None:
@@ -601,7 +635,8 @@ def test_a_hook_that_is_not_for_replays_is_not_called_in_one() -> None:
     hooks = [Hook(point, review, replays=False) for point in ALL]
     result = agent(World(), hooks).run(f"Pay Ada from {SECRET}")
     calls.clear()
-    assert replay(agent(World(), hooks), stored(result.events)).agrees and not calls
+    assert replay(agent(World(), hooks), stored(result.events)).agrees
+    assert not calls
 
 
 @pytest.mark.parametrize("name", ["changes", "blocks", "withholds", "asks before", "asks after"])
@@ -620,34 +655,83 @@ def test_the_prompt_of_a_fork_is_judged_in_its_new_words() -> None:
     other = fork(agent(World(), redactor("before_model")), result, 1, instructions=f"Our card is {SECRET}.")
     end = asyncio.run(other.finish())
     new = [e for e in end.events if isinstance(e, Asked)][1:]
-    assert "Our card" in to_json(new[0]) and SECRET not in "".join(map(to_json, new))
+    assert "Our card" in to_json(new[0])
+    assert SECRET not in "".join(map(to_json, new))
 
 
 # ── prompts ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("strategy", ["react", "tool_calling"])
-@pytest.mark.parametrize("window", [None, 900])
-def test_each_message_is_judged_once_and_stays_changed_in_all_later_prompts(strategy: str, window: int | None) -> None:
-    from tests.fakes.window import WindowModel  # a model that keeps what it was sent
+class Reader:
+    """A model that reads pages and then answers; it keeps the prompts that it was sent."""
 
-    model = WindowModel([f"x{n} {SECRET} " + "word " * 60 for n in range(8)], window)
-    judged_messages: list[str] = []
+    name = "reader"
+
+    def __init__(self, *, native: bool, window: int | None) -> None:
+        self.prompts: list[tuple[Message, ...]] = []
+        self._able = Capabilities(calls_tools=native, window=window)
+
+    async def abilities(self, *, native: bool = False) -> Capabilities:
+        return self._able
+
+    async def reply(self, request: Ask) -> Chunks:
+        self.prompts.append(request.prompt.messages)
+        usage = Usage(len(request.prompt.text) // 3, 9, 0, 1)
+        number = str(len(self.prompts))
+        if len(self.prompts) == 6:
+            yield Reply("47" if self._able.calls_tools else "Thought: I know.\nFinal Answer: 47", usage)
+        elif self._able.calls_tools:
+            state = ProviderState("reader", f'{{"said": "{number} from {SECRET}"}}')
+            action = AgentAction("page", {"number": f"{number} from {SECRET}"})
+            yield Reply("", usage, calls=(action,), state=state)
+        else:
+            yield Reply(f"Thought: more\nAction: page\nAction Input: {number} from {SECRET}\n", usage)
+
+
+def page(number: str) -> str:
+    """Read a page."""
+    return f"page {number} begins with {SECRET}. {'words and more words. ' * 40}page ends"
+
+
+@pytest.mark.parametrize("strategy", ["react", "tool_calling"])
+@pytest.mark.parametrize("window", [None, 1_600])
+def test_each_message_is_judged_once_and_stays_changed_in_all_later_prompts(strategy: str, window: int | None) -> None:
+    seen: list[str] = []
 
     def redact(event: Asked, context: Any) -> Any:
-        judged_messages.extend(one.content for one in event.messages)
-        return change_of(event)
+        seen.extend(one.content for one in event.messages)
+        messages = tuple(
+            replace(
+                one,
+                content=hide(one.content),
+                calls=tuple(replace(call, tool_input=hide(call.tool_input)) for call in one.calls),
+            )
+            for one in event.messages
+        )
+        return None if messages == event.messages else Change(replace(event, messages=messages))
 
-    result = model.agent([Hook("before_model", redact)], strategy).run(f"Pay from {SECRET}")
+    def make(model: Reader) -> Agent:
+        tools = [Tool("page", page, effects="read")]
+        return Agent(model, tools, hooks=[Hook("before_model", redact)], strategy=strategy)
+
+    model = Reader(native=strategy == "tool_calling", window=window)
+    result = make(model).run(f"Read, from {SECRET}")
     assert result.answered
+    assert len(model.prompts) == 6
     for prompt in model.prompts:
-        assert SECRET not in "".join(one.content + str(one.calls) for one in prompt)
+        assert SECRET not in "".join(f"{one.content} {one.calls} {one.state and one.state.turn}" for one in prompt)
+    asked = [event for event in result.events if isinstance(event, Asked)]
+    assert any(event.shortened for event in asked) == (window is not None)
     if window is None:
-        assert len(judged_messages) == len(model.prompts[-1])
+        assert len(seen) == len(model.prompts[-1])
         assert all(later[: len(one)] == one for one, later in zip(model.prompts, model.prompts[1:], strict=False))
-    again = model.agent([Hook("before_model", redact)], strategy)
-    for cut in [at for at, event in enumerate(result.events) if isinstance(event, Asked)]:
-        assert untimed(again.resume(stored(result.events[:cut])).events) == untimed(result.events)
+    for cut in range(1, len(result.events)):
+        kept = stored(result.events[:cut])
+        if isinstance(kept[-1], Called):
+            continue
+        again = Reader(native=strategy == "tool_calling", window=window)
+        again.prompts = model.prompts[: len([e for e in kept if isinstance(e, Replied)])]
+        assert untimed(make(again).resume(kept).events) == untimed(result.events), cut
 
 
 def test_a_member_has_hooks_of_its_own_and_its_caller_judges_only_the_call() -> None:
@@ -680,11 +764,13 @@ def test_a_hook_of_a_member_that_asks_a_person_parks_the_team() -> None:
     assert (waits.tool, waits.tool_input) == ("before_answer", {"answer": "47"})
     children = {path: stored(log) for path, log in result.children.items()}
     end = boss.resume(stored(result.events), {waits.id: Decision("edit", {"answer": "48"})}, children=children)
-    assert end.answered and [e.observation.text for e in end.events if isinstance(e, Observed)] == ["48"]
+    assert end.answered
+    assert [e.observation.text for e in end.events if isinstance(e, Observed)] == ["48"]
 
 
 def test_paused_questions_have_ids_of_their_own() -> None:
     human = lambda action, problem: Decision("approve")  # noqa: E731
     result = agent(World(), chains()["asks after"], human=human).run("Pay Ada")
     ids = [e.action.id for e in result.events if isinstance(e, Paused)]
-    assert len(ids) == len(set(ids)) and "consult_call_1_0" in ids
+    assert len(ids) == len(set(ids))
+    assert "consult_call_1_0" in ids

@@ -169,6 +169,8 @@ class Run:
     def _note(self, event: Event | Delta) -> None:
         if not isinstance(event, Delta):
             self.log.append(event)
+            if isinstance(event, Started) and self._spec.hooks:
+                self.delegate.learn(event)
             log_event(event, self._context)
             if self._spans is not None:
                 self._spans.see(time.time_ns(), event)
@@ -288,6 +290,10 @@ class NestedRuns:
 
     def __post_init__(self) -> None:
         self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
+
+    def learn(self, started: Started) -> None:
+        """Note the caller's question, as hooks left it."""
+        self.task = replace(self.task, question=started.question, history=started.history)
 
     def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""
