@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ModelNotFound as ModelNotFound,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
+        NoAnswer as NoAnswer,
         NotDone as NotDone,
         RetinueError as RetinueError,
         ToolError as ToolError,

@@ -21,6 +21,7 @@ from typing_extensions import TypeVar
 from .values import AgentAction, File, Observation, Usage
 
 Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
+_Deps = TypeVar("_Deps", default=Any, covariant=True)
 CALLERS_HEADER = "X-Retinue-Callers"
 MAX_CALLERS = 5  # runs that call each other over the network
 _LONGEST_PATH = 4_000  # characters of the header
@@ -160,7 +161,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext(Generic[Deps]):
+class RunContext(Generic[_Deps]):
     """Where code runs; everything is empty outside of a run and a request.
 
     Args:
@@ -182,7 +183,7 @@ class RunContext(Generic[Deps]):
         progress: How far the run is.
     """
 
-    deps: Deps = None  # type: ignore[assignment]  # where nobody gave any
+    deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
     user: str = ""
     tenant: str = ""
     thread: str = ""
@@ -210,7 +211,7 @@ class RunContext(Generic[Deps]):
         started at another service, so the tool must not end that."""
         return self.parks()
 
-    def of_run(self, run: str, agent: str = "") -> RunContext[Deps]:
+    def of_run(self, run: str, agent: str = "") -> RunContext[_Deps]:
         """Return the context of a run that begins here."""
         return replace(self, run=run, agent=agent, progress=Progress())
 

@@ -73,7 +73,7 @@ class RunDisplay:
         self.tree.show(path, event, at)
         self._begin_activity(path, event)
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: RunResult[object]) -> None:
         """Close the tree with what the run took."""
         self.tree.end(result)
 

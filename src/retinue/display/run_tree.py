@@ -99,7 +99,7 @@ class RunTree:
         """Return what the model of the run at `path` has written of its current reply, or else thought."""
         return self._find_branch(path).written or self._find_branch(path).reasoning
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: RunResult[object]) -> None:
         """Close the tree with what the run took, unless its only step says it."""
         steps, usage = len(result.steps), result.usage
         took = [f"{usage.requests} {'reply' if usage.requests == 1 else 'replies'}"]
@@ -110,7 +110,7 @@ class RunTree:
             self._branches[path].end("" if path or said else total)
         self._section.close()
 
-    def show_result(self, result: RunResult) -> None:
+    def show_result(self, result: RunResult[object]) -> None:
         """Show a whole run."""
         for path, event in _order_events(result.events, result.children):
             self.show(path, event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.events import (
     ENDINGS,
@@ -63,13 +63,13 @@ class KeptEvent(NamedTuple):
 
 def fork(
     agent: Specified,
-    log: RunResult | Sequence[Event],
+    log: RunResult[Any] | Sequence[Event],
     step: int | None = None,
     *,
     observations: Mapping[str, str] | None = None,
     instructions: str | None = None,
     files: Sequence[FileSource] = (),
-) -> Run:
+) -> Run[Any]:
     """Return a run of `agent` that begins with a log (of a result, or its `events`) up to the end of `step`, and goes
     on: `fork(…).finish()` runs it. The other run stays as it is.
 
@@ -93,7 +93,7 @@ def fork(
     calls = {call_of(event) for event in kept}
     members = {path: log for path, log in children.items() if path.partition("/")[0] in calls}
     started = next(event for event in kept if isinstance(event, Started))
-    run = Run(agent, started.question, started.history, Earlier(kept, {}, members))
+    run: Run[Any] = Run(agent, started.question, started.history, Earlier(kept, {}, members))
     run.regardless, run.files = True, tuple(files)
     return run
 
