@@ -15,6 +15,7 @@ from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
 from .core.events import Delta, Event, Finished, Started
+from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_context import Deps
@@ -118,6 +119,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
+        hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
         trace: Show each run on standard error as it happens.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
@@ -136,6 +138,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
     trace = SpecField[bool]()
     prompt_node = SpecField[Prompting | None]()
     questions = SpecField[tuple[str, ...]]()
+    hooks = SpecField[tuple[Hook, ...]]()
 
     @overload
     def __init__(
@@ -154,6 +157,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         prompt_node: Prompting | None = ...,
         memory: Memory | Sequence[Memory] = ...,
         questions: Iterable[str] = ...,
+        hooks: Iterable[Any] = ...,
         trace: bool = ...,
         **limits: Unpack[Limits],
     ) -> None: ...
@@ -182,6 +186,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
         questions: Iterable[str] = (),
+        hooks: Iterable[Any] = (),
         trace: bool = False,
         **limits: Unpack[Limits],
     ) -> None:
@@ -216,6 +221,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
             prompt_node=prompt_node,
             questions=check_suggested(questions),
             deps_of=deps_of,
+            hooks=list_hooks(hooks),
         )
         for tool in tools:
             self.add_tool(tool)
