@@ -24,7 +24,6 @@ from .._internal.redaction import redact
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.protocols import Strategy
-from ..core.tools.signature import Signature
 from ..core.tools.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
 from ..run.run_parts import describe_instructions
@@ -182,7 +181,7 @@ def _with_stored_words(tool: Tool, kept: Mapping[str, Any]) -> Tool:
     signature = tool.signature
     changed: dict[str, Any] = {"description": kept["description"], "approval": tool.approval or kept["approval"]}
     if signature.parameters != kept["input"]:
-        changed["takes"] = Signature(kept["input"], signature.text_argument, signature.checked)
+        changed["takes"] = replace(signature, parameters=kept["input"])
     return replace(tool, **changed)
 
 
