@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         idempotency_key as idempotency_key,
     )
     from .core.run_result import RunResult as RunResult
+    from .core.tools.result import ToolReturn as ToolReturn
     from .core.tools.tool import ExampleCall as ExampleCall, Tool as Tool, ToolExample as ToolExample, tool as tool
     from .core.values import (
         Decision as Decision,

@@ -27,6 +27,7 @@ from ..core.events import (
     Observed,
     Paused,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -192,7 +193,17 @@ class Branch:
 
     def _show_event(
         self,
-        event: Started | Asked | Retried | Called | Observed | Paused | Resumed | Judged | Finished | Stopped,
+        event: Started
+        | Asked
+        | Retried
+        | Called
+        | Observed
+        | Paused
+        | Resumed
+        | Judged
+        | Reported
+        | Finished
+        | Stopped,
         at: float,
     ) -> None:
         match event:
@@ -209,6 +220,8 @@ class Branch:
             case Judged():
                 said = f"the hook {event.hook}: {event.verdict}{f': {event.reason}' if event.reason else ''}"
                 self._put_line(clean(said), ODD, self._open.get(event.call_id))
+            case Reported(text=text, call_id=call):
+                self._put_line(clean(text), DIM, self._open.get(call))
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()

@@ -15,6 +15,7 @@ from ..core.events import (
     Finished,
     Observed,
     Paused,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -112,7 +113,7 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
         kept = kept[: find_closing(log)]
     kept = _edit_observations(kept, log, point) if point.observations else _cut_after_step(kept, log, point.step)
     kept = _drop_open_questions(kept)
-    while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Said):  # asked again
+    while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Reported | Said):  # asked again
         kept.pop()
     if point.instructions is not None or point.rewritten:
         words = None if point.rewritten else point.instructions

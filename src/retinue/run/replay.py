@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from .._internal.sync_bridge import run_blocking
-from ..core.budgets import Budget
+from ..core.budgets import Budget, Meter
 from ..core.events import (
     ENDINGS,
     Asked,
@@ -19,6 +19,7 @@ from ..core.events import (
     Event,
     Finished,
     Paused,
+    Reported,
     Retried,
     Said,
     Started,
@@ -148,7 +149,7 @@ def _find_members(
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     """Replay one run, without those of its members. Raises `LogMismatch` if the log does not begin with `started`, and
     `UsageError` if the strategy cannot begin."""
-    recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said)])
+    recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said | Reported)])
     started = recording.log[0].event if recording.log else None
     if not isinstance(started, Started):
         raise LogMismatch("a log must begin with the event 'started'")
@@ -170,7 +171,7 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
-            await drive(flow, effects, now, budget, Deadline())()
+            await drive(flow, effects, now, Meter(budget), Deadline())()
     except ReplayEnd as end:
         differs = end.difference
     return Replay(differs, tuple(effects.requests), tuple(effects.events))

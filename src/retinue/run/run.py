@@ -15,6 +15,7 @@ from typing import Any, Generic
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
 from .._internal.sync_bridge import shorten_traceback
+from ..core.budgets import Meter
 from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
 from ..core.loop.deadline import Deadline, Interrupted
@@ -160,7 +161,9 @@ class Run(Generic[Answer]):
             toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
             effects = ContinuedRun(world, self.log, regardless=self.regardless)
-            return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
+            meter = Meter(self.budget)
+            self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
+            return drive(flow, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None

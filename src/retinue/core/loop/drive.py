@@ -21,14 +21,16 @@ from typing import Any
 from ..._internal.containment import call_contained, describe_error, is_own_error
 from ..._internal.foreign_text import make_well_formed
 from ...errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from ..budgets import Budget, Meter
+from ..budgets import Meter
 from ..events import ENDINGS, Asked, Delta, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, make_stopped
 from ..prices import FREE, Price
 from ..prompt import Ask, Prompt, PromptCache
 from ..protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
+from ..run_context import current_run
 from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Observation, Reply, StopReason, Usage
 from .context_window import ROOM, Window
 from .deadline import Deadline, Interrupted
+from .event_stream import tell_reports
 from .tool_turn import ToolTurn
 
 logger = logging.getLogger(__name__)
@@ -36,12 +38,13 @@ FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wo
 
 
 def drive(
-    flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline, price: Price = FREE
+    flow: Flow, effects: Effects, started: Started, meter: Meter, deadline: Deadline, price: Price = FREE
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's. The last event
+    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's; `meter`
+    has the run's budget. The last event
     is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails. After
     `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do."""
-    return partial(_Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window), price).run, started)
+    return partial(_Drive(flow, effects, meter, deadline, Window(started.abilities.window), price).run, started)
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class _Drive:
             while not isinstance(sent, ENDINGS):
                 request = self._advance_strategy(sent)
                 sent = self._make_ending(request) if isinstance(request, AgentFinish) else await self._serve(request)
+                await tell_reports(current_run().progress, self.effects.tell)
             await self.effects.tell(sent)
         except asyncio.CancelledError:
             await self.effects.tell(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))
