@@ -34,7 +34,7 @@ def observed(returned: Any, strategy: str = "tool_calling") -> tuple[Observation
         """Looks."""
         return returned
 
-    replies = [Reply("", calls=(AgentAction("look", {"query": "x"}),)), "done"]
+    replies: list[Any] = [Reply("", calls=(AgentAction("look", {"query": "x"}),)), "done"]
     if strategy == "react":
         replies = [" I look\nAction: look\nAction Input: x\n", " I know\nFinal Answer: done"]
     result = Agent(Said(replies, ABLE), [look], strategy=strategy).run("Look")

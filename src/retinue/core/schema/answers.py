@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -80,8 +81,8 @@ def _make_adapter(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
-        if isinstance(kind, str):
-            raise TypeError("a text")
+        if isinstance(kind, str) or inspect.isroutine(kind):
+            raise TypeError("it is no type")
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         return adapter, adapter.json_schema()
     except (PydanticUserError, NameError, TypeError) as error:
