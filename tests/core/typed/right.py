@@ -59,7 +59,7 @@ async def in_asynchronous_code(agent: Agent[Database, City]) -> None:
     assert_type((await agent.run_async("?", deps=Database("x"))).answer, City)
     assert_type(await agent.start("?").finish(), RunResult[City])
     async for part in agent.start("?").partial_answers():
-        print(part)
+        assert part
     await fork(agent, await agent.run_async("?")).finish()
 
 
