@@ -30,7 +30,6 @@ from ..run_context import current_run
 from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Observation, Reply, StopReason, Usage
 from .context_window import ROOM, Window
 from .deadline import Deadline, Interrupted
-from .event_stream import tell_reports
 from .tool_turn import ToolTurn
 
 logger = logging.getLogger(__name__)
@@ -72,7 +71,7 @@ class _Drive:
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
-        self.opens = not started.history
+        self.opens, reports = not started.history, current_run().progress.reports
         try:
             await self.effects.tell(started)
             seconds = self.meter.budget.seconds
@@ -80,7 +79,8 @@ class _Drive:
             while not isinstance(sent, ENDINGS):
                 request = self._advance_strategy(sent)
                 sent = self._make_ending(request) if isinstance(request, AgentFinish) else await self._serve(request)
-                await tell_reports(current_run().progress, self.effects.tell)
+                while reports:
+                    await self.effects.tell(reports.popleft())
             await self.effects.tell(sent)
         except asyncio.CancelledError:
             await self.effects.tell(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))

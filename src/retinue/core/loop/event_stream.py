@@ -31,12 +31,6 @@ def tell(event: Event | Delta) -> Generator[Event | Delta, None, None]:
     yield event
 
 
-async def tell_reports(progress: Progress, tell: Tell) -> None:
-    """Emit what code of the run has reported since the last time."""
-    while progress.reports:
-        await tell(progress.reports.popleft())
-
-
 @types.coroutine
 def with_reports(work: Coroutine[Any, Any, T], progress: Progress, tell: Tell) -> Generator[Any, Any, T]:
     """Await `work`, and emit what is reported meanwhile, from any thread, as soon as it is. In the caller's task, for
@@ -62,11 +56,13 @@ def with_reports(work: Coroutine[Any, Any, T], progress: Progress, tell: Tell) -
 class _Waiting:
     """Waits for what work awaits, and for reports. `problem` is what was raised where one was told."""
 
+    __slots__ = ("_loop", "_progress", "_tell", "_waker", "problem")
+
     def __init__(self, progress: Progress, tell: Tell) -> None:
         self.problem: BaseException | None = None
         self._progress, self._tell = progress, tell
         self._loop = asyncio.get_running_loop()
-        self._waker: asyncio.Future[None] = self._loop.create_future()
+        self._waker: asyncio.Future[None] | None = None
         progress.wake = self._wake_from_thread
 
     def wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
@@ -78,8 +74,8 @@ class _Waiting:
         awaited.add_done_callback(self._wake)
         while not awaited.done():
             try:
-                if self.problem is None:
-                    yield from tell_reports(self._progress, self._tell).__await__()
+                while self._progress.reports and self.problem is None:
+                    yield from self._tell(self._progress.reports.popleft()).__await__()
                 self._waker = self._loop.create_future()
                 if not awaited.done() and (self.problem or not self._progress.reports):
                     yield from self._waker
@@ -94,7 +90,7 @@ class _Waiting:
         return None
 
     def _wake(self, _: Any = None) -> None:
-        if not self._waker.done():
+        if self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
 
     def _wake_from_thread(self) -> None:
