@@ -8,9 +8,9 @@ for something in plain words, as any e-mail may, is not found: only what the age
 from __future__ import annotations
 
 import re
-from base64 import b64decode
-from binascii import Error
+from base64 import b32decode, b64decode
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..core.schema.json_schema import compile_pattern
@@ -22,50 +22,61 @@ ENOUGH = 3
 _NEAR = 500  # characters in which phrases belong to one passage
 _SHORTEST = 24  # characters of base64 that is read, too
 _MODEL = r"(?:ai|a\.i\.|llm|language model|assistant|agent|chatbot|bot|model|gpt|claude|gemini|copilot)"
-_ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives?|orders|programming|constraints|commands?|restrictions)"
+_ORDERS = (
+    r"(?:\w{0,3}nstructions?|prompts?|rules|guidelines|directives?|orders|programming|constraints|commands?|restrictions)"
+)
+_FORGET = r"(?:ignor\w*|disregard\w*|forget|overrid\w*|bypass|discard|drop|do(?: not|n'?t) follow|neglect|skip|cancel|void)"
+_NEAR_BY = r"[^.!?\n]{0,24}"
 _PHRASES: Sequence[tuple[str, int, str]] = (
-    ("forget", 3, rf"\b(?:ignor\w*|disregard\w*|forget|overrid\w*|bypass|discard|drop|stop following|do not follow|don'?t follow|"
-     rf"neglect|skip|cancel|void)\b[^.!?\n]{{0,24}}\b(?:previous|prior|above|earlier|preceding|former|your|system|safety|"
-     rf"initial|original|existing|foregoing|all|any|the)\b[^.!?\n]{{0,24}}\b{_ORDERS}\b"),
+    ("forget", 3, rf"\b{_FORGET}\b{_NEAR_BY}\b(?:previous|prior|above|earlier|preceding|former|your|system|safety|initial|"
+     rf"original|existing|all|any|the)\b{_NEAR_BY}\b{_ORDERS}\b"),
+    ("forget", 3, rf"\b{_FORGET}\b (?:all |any )?(?:your|safety|security)\b{_NEAR_BY}\b(?:polic(?:y|ies)|protocols?|checks|filters|confirmations)\b"),
     ("forget", 3, r"\b(?:ignore|disregard|forget) (?:everything|anything|all|what|the) (?:of the |that was |that |you were )?"
      r"(?:above|previous\w*|before|prior|said|told|user|summari[sz]ation)\b"),
-    ("forget", 3, r"\b(?:ignorier\w*|vergiss|vergessen|missacht\w*)\b[^.!?\n]{0,40}\b(?:anweisungen|instruktionen|regeln|vorgaben|befehle)\b"),
-    ("forget", 3, r"\b(?:ignore[zr]?|oublie[zr]?)\b[^.!?\n]{0,30}\b(?:instructions|consignes|directives|règles)\b"),
-    ("forget", 3, r"\b(?:ignora\w*|olvida\w*|omite|dimentica\w*|ignore|esqueça|descarta)\b[^.!?\n]{0,30}\b(?:instrucciones|órdenes|reglas|"
-     r"istruzioni|regole|instruções|regras)\b"),
-    ("secrecy", 3, r"\b(?:do not|don'?t|never|without) (?:tell\w*|inform\w*|notify\w*|mention\w*|alert\w*|reveal\w*|disclos\w*|ask\w*)\b"
+    ("forget", 3, rf"\b{_ORDERS} (?:supersede|override|replace)s? (?:all|any|your|every)\b|\bprevious task is (?:over|cancel+ed|void)\b"),
+    ("forget", 3, r"\b(?:ignorier\w*|vergiss|vergessen|missacht\w*)\b[^.!?\n]{0,40}\b(?:anweisungen|instruktionen|richtlinien|befehle)\b"
+     r"|\b(?:ignore[zr]?|oublie[zr]?)\b[^.!?\n]{0,30}\b(?:instructions|consignes|directives)\b"
+     r"|\b(?:ignora\w*|olvida\w*|omite|dimentica\w*|ignore|esqueça|descarta)\b[^.!?\n]{0,30}\b(?:instrucciones|istruzioni|instruções|direttive)\b"),
+    ("secrecy", 3, r"\b(?:do not|don'?t|never|without) (?:tell|inform|notify|mention|alert|reveal|disclos|ask|show)\w*\b"
      r"[^.!?\n]{0,30}\bthe user\b"),
-    ("prompt", 3, rf"\b(?:reveal|print|repeat|output|show|tell me|display|disclose|leak|summari[sz]e|what (?:is|are|was))\b[^.!?\n]{{0,24}}\b(?:your|the) "
-     rf"(?:(?:full|entire|hidden|secret|initial|original|exact|own) )*(?:system (?:prompt|message)|(?:developer |initial |system )?{_ORDERS} (?:verbatim|above)|"
-     r"(?:initial|hidden|secret|system) (?:prompt|instructions))"),
-    ("address", 2, rf"\b(?:dear|attention|hey|hello|hi|note to|message (?:to|for)|instructions? (?:to|for)|to)[ ,:]{{1,2}}(?:the |any |all |every )?"
-     rf"(?:ai|llm|language|gpt|claude) ?(?:model|assistant|agent)?s?\b"),
-    ("address", 2, rf"\b(?:if you are|you are|as) (?:an? |the )(?:ai|llm|language model)\b[^.!?\n]{{0,20}}(?:\b(?:reading|processing|summari[sz]ing|assistant)\b)"),
-    ("address", 2, rf"(?:^|\n|<!--|\[|\() ?(?:ai )?(?:assistant|agent|ai|llm|model|bot)s?[ ,]*[:,-] "),
+    ("prompt", 3, r"\b(?:reveal|print|repeat|output|show|tell me|display|disclose|leak|dump)\b[^.!?\n]{0,24}\b(?:your|the) (?:(?:full|entire|hidden|"
+     rf"secret|initial|original|exact|own|internal) )*(?:system (?:prompt|message|instructions)|{_ORDERS} (?:verbatim|above)|configuration\b)"),
+    ("prompt", 3, r"\b(?:verrat\w*|zeig\w*|revela\w*|muestra\w*|rivela\w*|mostra\w*|révèle\w*|montre\w*|affiche\w*)\b[^.!?\n]{0,20}"
+     r"(?:systemanweisung|systemprompt|instrucciones del sistema|istruzioni di sistema|instructions (?:du )?syst|prompt)"),
+    ("address", 2, r"\b(?:dear|attention|hey|hello|hi|to)[ ,:]{1,2}(?:the |any |all |every )?(?:ai|llm|language|gpt|claude) ?(?:model|assistant|agent|system)?s?\b"
+     rf"|\b(?:note|message|instructions?|important|notice) (?:to|for) (?:the |any |all )?{_MODEL}s?\b"),
+    ("address", 2, r"\b(?:if you are|you are|as) (?:an? |the )(?:ai|llm|language model)\b[^.!?\n]{0,20}\b(?:read|process|summari[sz]|review|assistant)"),
+    ("address", 2, r"(?:^|\n|<!--|\[|\() ?(?:ai )?(?:assistant|agent|ai|llm|model|bot)s?[ ,]*[:,-] "),
+    ("turn", 3, r"#{2,} ?[\[(]?system|<\|?im_start|[(<]\|?im_start|<information>|</(?:untrusted|document|context|data|tool_?result|user_?data)\w*>\s"),
     ("turn", 2, r"(?:^|\n)[ \t>#*\[(<]*(?:system|developer|admin\w*|root|override)[ \t]*(?:(?:message|prompt|note|notice|instructions?|override|alert|update)[ \t]*)?"
-     r"[\]>)*]*[ \t]*(?:[:-]|\]|>)|\[(?:system|admin|developer|inst)[^\]\n]{0,20}\]|<(?:system|information|important|instructions?|admin)>|<\|?im_start|"
-     r"[(<]\|?im_start|#{2,} ?(?:system|instructions?|new instructions?)\b|</?(?:untrusted|document|context|data|tool_?result|user_?data)\w*>"),
+     r"[\]>)*]*[ \t]*(?:[:-]|\]|>)|\[(?:system|admin|developer|inst)[^\]\n]{0,20}\]|<(?:system|important|instructions?|admin)>"
+     r"|\b(?:systemhinweis|note système|nota del sistema|nota di sistema) ?[:-]"),
     ("authority", 2, rf"\b(?:important|urgent) (?:message|instructions?|notice)\b[^.!?\n]{{0,30}}\b(?:me|user|you|{_MODEL})\b|\b(?:your|the) "
-     rf"(?:developer|creator|operator|administrator)s? (?:has|have|say|want|instruct|authori[sz]e)|\bthe user (?:has|had) (?:already )?"
-     rf"(?:approved|authori[sz]ed|asked|requested|consented|confirmed)|note from the developer|\bsystem (?:override|update|notice|prompt)\b"),
-    ("task", 2, r"\b(?:new|real|actual|updated|following|next|true|main) (?:task|instructions?|objective|goal|mission|directive|orders?|role)\b[^.!?\n]{0,20}"
-     r"(?::| is\b| are\b)|\binstead(?:,| of (?:answering|summari[sz]ing|the))|\b(?:before|after|prior to) (?:you )?(?:can )?"
-     r"(?:solv|answer|respond|reply|complet|continu|summari[sz])\w*\b|"
-     r"\bfollowing instructions? instead|\byou (?:must|have to|need to|are required to) (?:first|now|instead)|\b(?:prior|previous|current) task is\b"),
+     r"(?:developer|creator|operator|administrator)s? (?:has|have|say|want|instruct|authori[sz]e)|\bthe user (?:has|had) (?:already )?"
+     r"(?:approved|authori[sz]ed|asked|requested|consented|confirmed|granted)|note from the developer|\bsystem (?:override|update|notice|prompt)\b"),
+    ("task", 2, r"\b(?:new|real|actual|true|main) (?:task|instructions?|objective|goal|mission|directive|orders?)\b[^.!?\n]{0,20}"
+     r"(?::| is\b| are\b)|\binstead(?:,| of (?:answering|summari[sz]ing))|\b(?:before|after|prior to) (?:you )?(?:can )?"
+     r"(?:solv|answer|respond|reply|complet|summari[sz])(?:e|ing)?\b (?:the|your|my|this)\b|\bfollowing instructions? instead"),
     ("tool", 1, r"\b(?:call|invoke|use|run|execute|trigger) (?:the )?[`'\"]?[a-z]+_[a-z_]+\b|\b(?:using|use|call|with|via) (?:the |your )?[\w.`'\"-]+ (?:tool|function)\b"),
+    ("sink", 2, r"\b(?:call|invoke|use|run|execute|trigger) (?:the )?[`'\"]?[a-z]+_[a-z_]+\b[^.!?\n]{0,80}(?:https?://|[\w.-]@\w)"),
     ("leak", 2, r"\b(?:send|forward|post|e?-?mail|upload|exfiltrat\w*|leak|transmit|submit|append|include|copy|share)\b[^.!?\n]{0,60}\b(?:api[ _-]?keys?|passwords?|"
      r"secrets?|access tokens?|credentials?|conversation|chat history|system prompt|private (?:data|key|information)|user'?s? (?:data|e?-?mails?|files|details)|"
-     r"security code|env\w* (?:variables|vars))\b"),
+     r"customer list|security code|env\w* (?:variables|vars))\b"),
+    ("leak", 2, r"\b(?:reveal|dump|output|disclose)\b[^.!?\n]{0,24}\b(?:credentials?|passwords?|api keys?|secrets|context window|confidential data)\b"),
     ("say", 1, r"\b(?:respond|reply|answer|output|say|print|write|return|end)\b[^.!?\n]{0,20}\b(?:only|exactly|nothing (?:else|but)|just|verbatim|with the (?:word|code|text|phrase))\b|"
-     r"\b(?:respond|reply|output|say) (?:with )?[\"'`]?[A-Z0-9][A-Z0-9_-]{5,}"),
-    ("persona", 2, r"\byou are (?:now|no longer) (?:an? |in |the |my )?(?:\w+ ){0,3}(?:dan\b|ai\b|assistant|mode|bound|restricted|unrestricted|free|bot|agent)|\bdeveloper mode\b|"
-     r"\bjailbr(?:eak|oken)\w*|\bno (?:restrictions|limitations|rules|filters)\b|\b(?:pretend|act|behave|roleplay)\b[^.!?\n]{0,20}\b(?:dan|unrestricted|no rules|evil|"
-     r"jailbroken|without (?:any )?restrictions)\b|\bdo anything now\b"),
-    ("decode", 3, r"\bdecode\b[^.!?\n]{0,40}\b(?:follow|execute|run|obey|do what|comply|act on)\b"),
+     r"\b(?:respond|reply|output(?:ting)?|say|append|include) (?:with |the |exact |token |only )*[\"'`{]?(?-i:[A-Z0-9][A-Z0-9_-]{5,}|\{?[a-z]+\})"
+     r"|\b(?:verbatim in|(?:end|ende|fin|final|fine) (?:of |de |d[ei]\w* )?(?:every|each|any|all|your|jeder|toute|cualquier|ogni)) (?:your |every )?"
+     r"(?:response|answer|reply|summary|antwort|réponse|respuesta|risposta)"),
+    ("persist", 3, r"\b(?:every|all|any|each) (?:future|subsequent|further) (?:repl|response|summar|answer|message|turn)|\brest of (?:this|the) conversation\b"),
+    ("persona", 2, r"\byou are (?:now|no longer) (?:an? |in |the |my )?(?:\w+ ){0,3}(?:dan\b|ai\b|assistant|mode|bound|bot|agent)|\bdeveloper mode\b|"
+     r"\bjailbr(?:eak|oken)\w*|\b(?:pretend|act|behave|roleplay)\b[^.!?\n]{0,20}\b(?:dan|ai|evil|jailbroken|unrestricted)\b|\bdo anything now\b"),
+    ("free", 1, r"\b(?:no|without(?: any)?) (?:\w+ )?(?:rules|restrictions?|limits?|limitations|filters?)\b|\bunrestricted\b|\bsafety \w+ (?:disabled|off)\b"),
+    ("decode", 3, r"\bdecode\b[^.!?\n]{0,40}\b(?:follow|execute|run|obey|do|comply|act on)\b"),
     ("hidden", 1, r"<!--|display: ?none|font-size: ?0|color: ?(?:white|#fff)|visibility: ?hidden"),
 )  # fmt: skip
-_TOKEN = re.compile(rf"[A-Za-z0-9+/]{{{_SHORTEST},}}={{0,2}}")
+_TOKEN = re.compile(rf"[A-Za-z0-9+/]{{{_SHORTEST},}}={{0,6}}")
 _SPACED = re.compile(r"\b(?:\w[ .*_-]){6,}\w\b")
+_TAGS = re.compile("[\U000e0020-\U000e007e]{8,}")  # invisible, but tokenizers read them
 _END = re.compile(r"[.!?]\s|\n")
 
 
@@ -88,7 +99,7 @@ def _find_phrases(text: str, *, decode: bool = True) -> Iterator[tuple[int, int,
     for view in list_views(text):
         looks = make_readable(view.text)
         for kind, weight, pattern in _PHRASES:
-            for match in compile_pattern(f"(?i){pattern}" if "[A-Z0-9]" not in pattern else pattern).finditer(looks):
+            for match in compile_pattern(f"(?i){pattern}").finditer(looks):
                 yield view.places[match.start()], view.places[match.end()], kind, weight
         if view.level:
             continue
@@ -96,14 +107,19 @@ def _find_phrases(text: str, *, decode: bool = True) -> Iterator[tuple[int, int,
             plain = re.sub(r"[ .*_-]", "", spaced[0])
             if re.search("ignore|disregard|instruction|override|system", plain, re.I):
                 yield view.places[spaced.start()], view.places[spaced.end()], "forget", 3
-    if decode:
-        for token in _TOKEN.finditer(text):
-            try:
-                said = b64decode(token[0] + "=" * (-len(token[0]) % 4)).decode("utf-8")
-            except (Error, ValueError):
-                continue
-            if any(one.score >= ENOUGH for one in _join(sorted(_find_phrases(said, decode=False)))):
-                yield token.start(), token.end(), "forget", 3
+    for match in _TAGS.finditer(text):
+        yield match.start(), match.end(), "invisible", 3
+    for token in _TOKEN.finditer(text) if decode else ():
+        if any(one.score >= ENOUGH for said in _decode(token[0]) for one in _join(sorted(_find_phrases(said, decode=False)))):
+            yield token.start(), token.end(), "encoded", 3
+
+
+def _decode(token: str) -> Iterator[str]:
+    """Yield the texts that a token may be in base64, base32 or hexadecimal digits."""
+    plain = token.rstrip("=")
+    for decode, padding in ((b64decode, -len(plain) % 4), (b32decode, -len(plain) % 8), (bytes.fromhex, 0)):
+        with suppress(ValueError):
+            yield decode(plain + "=" * padding).decode("utf-8")
 
 
 def _join(phrases: Sequence[tuple[int, int, str, int]]) -> Iterator[Passage]:
