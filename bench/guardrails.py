@@ -23,7 +23,9 @@ def read_cases(name: str, half: str = "held") -> Iterator[Case]:
             yield case
 
 
-def find_mistakes(cases: Iterable[Case], find: Callable[[str], Sequence[Any]]) -> Iterator[tuple[Case, list[str], list[str]]]:
+def find_mistakes(
+    cases: Iterable[Case], find: Callable[[str], Sequence[Any]]
+) -> Iterator[tuple[Case, list[str], list[str]]]:
     for case in cases:
         got = [case["text"][one.begin : one.end] for one in find(case["text"])]
         yield case, [one for one in case["find"] if one not in got], [one for one in got if one not in case["find"]]
@@ -32,7 +34,7 @@ def find_mistakes(cases: Iterable[Case], find: Callable[[str], Sequence[Any]]) -
 if __name__ == "__main__":
     name = sys.argv[1]
     half = sys.argv[2]
-    from retinue.guardrails import personal_data
+
     try:
         from retinue.guardrails.secrets import find_secrets
     except ImportError:
@@ -41,7 +43,10 @@ if __name__ == "__main__":
     tally = defaultdict(lambda: [0, 0, 0])
     for case, missed, extra in find_mistakes(read_cases(name, half), f):
         t = tally[case["kind"]]
-        t[0] += len(case["find"]); t[1] += len(missed); t[2] += len(extra)
+        t[0] += len(case["find"])
+        t[1] += len(missed)
+        t[2] += len(extra)
         if (missed or extra) and half == "tuned" and len(sys.argv) > 3:
             print(case["kind"], repr(case["text"][:140]), "MISSED", missed, "EXTRA", extra)
-    for k, v in sorted(tally.items()): print(k, v)
+    for k, v in sorted(tally.items()):
+        print(k, v)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from .values import AgentAction, Always, Usage
+from .values import UNUSED, AgentAction, Always, Usage
 
 DAY = 86_400  # seconds; days are those of UTC
 
@@ -114,7 +114,7 @@ class ProcessRecords:
         self._policies: defaultdict[tuple[str, str], dict[str, Policy]] = defaultdict(dict)
         self._used: dict[tuple[str, str], tuple[int, UserUse]] = {}
 
-    def add(self, tenant: str, user: str, usage: Usage, runs: int = 0) -> None:
+    def add(self, tenant: str, user: str, usage: Usage = UNUSED, runs: int = 0) -> None:
         """Add to what the user used today."""
         now = self.used(tenant, user)
         more = UserUse(now.runs + runs, now.tokens + usage.total_tokens, now.cost + usage.cost)

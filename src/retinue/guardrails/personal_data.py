@@ -18,21 +18,22 @@ _CANDIDATES = (
     r"|(?P<iban>\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{2,4})+)"
     r"|(?P<italian>\b[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]{2}[A-Za-z][0-9]{3}[A-Za-z]\b)"
     r"|(?P<spanish>\b[XYZxyz]?[0-9]{7,8}-?[A-Za-z]\b)"
-    r"|(?P<ip6>[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)"
-    r"|(?P<ip4>\b[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\b)"
+    r"|(?P<ip>[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*|\b[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\b)"
     r"|(?P<digits>[+(]{0,2}[0-9](?:[ ()./\x{a0}\x{2010}-\x{2013}-]*[0-9])+)"
 )
 _DOMAIN = re.compile(r"(?:[\w-]{1,63}\.)+[^\W\d_][\w-]{1,23}")
 _GROUP = re.compile("[0-9]+")
 _MOST_GROUPS = 7  # of digits in one number; a French one has so many
+_PIECE, _OVERLAP = 2_000, 400  # characters that are searched at once: to find one thing may take a look at all of them
 _BEFORE = 40  # characters before a number in which a word may say what it is
 _LENGTHS = {  # of IBANs, by the SWIFT registry
     country: int(length)
     for length, countries in (
         part.split(":") for part in
-        "15:NO 16:BE 18:DK,FI,FK,FO,GL,NL,SD 19:MK,SI 20:AT,BA,EE,KZ,LT,LU,MN,XK 21:CH,CR,HR,LI,LV 22:BG,BH,DE,GB,GE,IE,"
-        "ME,RS,VA 23:AE,GI,IL,IQ,OM,SO,TL 24:AD,CZ,ES,MD,PK,RO,SA,SE,SK,TN,VG 25:LY,PT,ST 26:IS,TR 27:BI,DJ,FR,GR,IT,MC,"
-        "MR,SM 28:AL,AZ,BY,CY,DO,GT,HN,HU,LB,NI,PL,SV 29:BR,EG,PS,QA,UA 30:JO,KW,MU,YE 31:MT,SC 32:LC 33:RU".split()
+        "15:NO 16:BE 18:DK,FI,FK,FO,GL,NL,SD 19:MK,SI 20:AT,BA,EE,KZ,LT,LU,MN,XK 21:CH,CR,HR,LI,LV 22:BG,BH,DE,GB,GE,"
+        "IE,ME,RS,VA 23:AE,GI,IL,IQ,OM,SO,TL 24:AD,CZ,ES,MD,PK,RO,SA,SE,SK,TN,VG 25:LY,PT,ST 26:IS,TR 27:BI,DJ,FR,GR,IT,"
+        "MC,MR,SM 28:AL,AZ,BY,CY,DO,GT,HN,HU,LB,NI,PL,SV 29:BR,EG,PS,QA,UA 30:JO,KW,MU,YE 31:MT,SC "
+        "32:LC 33:RU".split()
     )
     for country in countries.split(",")
 }  # fmt: skip
@@ -51,7 +52,9 @@ _PHONE_SHAPES = re.compile(  # separated as people write them: +CC…, 00CC…, 
     r"\(?\+\(?[1-9].*|00[1-9].*|\(0\d{1,5}\)[ -]?\d.*|0\d{1,4}[ /.-]+\d.*|\(?[2-9]\d\d\)?[ .-]?[2-9]\d\d[ .-]\d{4}"
     r"|(?:1|001)[ .-]?\(?[2-9]\d\d\)?[ .-]?[2-9]\d\d[ .-]?\d{4}|\(\d{2,4}\) ?\d.*"
 )
-_DATES = re.compile(r"\d{4}[-./]\d\d?[-./]\d\d?|\d\d?[-./]\d\d?[-./](\d\d|\d{4})|(1[5-9]|20)\d\d *[-–/] *(1[5-9]|20)?\d\d")
+_DATES = re.compile(
+    r"\d{4}[-./]\d\d?[-./]\d\d?|\d\d?[-./]\d\d?[-./](\d\d|\d{4})|(1[5-9]|20)\d\d *[-–/] *(1[5-9]|20)?\d\d"
+)
 _EXTENSION = re.compile(r" ?(?:x|ext\.? ?)[0-9]{1,6}")
 _CARD_SHAPES = ([16], [4, 4, 4, 4], [15], [4, 6, 5], [14], [4, 6, 4], [13], [19])
 
@@ -67,12 +70,14 @@ class Finding(NamedTuple):
 def find_personal_data(text: str, kinds: Sequence[str] = KINDS) -> list[Finding]:
     """Return the personal data in `text` of these kinds, in order and apart from each other. It takes time in
     proportion to the text, whatever the text."""
-    found: list[Finding] = []
-    for match in compile_pattern(_CANDIDATES).finditer(make_readable(text)):
-        begin, end = match.span()
-        for one in _judge(match.lastgroup, text, begin, end):
-            if one.kind in kinds:
-                found.append(one)
+    readable, found = make_readable(text), list[Finding]()
+    for start in range(0, len(text), _PIECE):
+        for match in compile_pattern(_CANDIDATES).finditer(readable[start : start + _PIECE + _OVERLAP]):
+            if match.start() >= _PIECE:
+                break
+            for one in _judge(match.lastgroup, text, start + match.start(), start + match.end()):
+                if one.kind in kinds and (not found or one.begin >= found[-1].end):
+                    found.append(one)
     return found
 
 
@@ -84,33 +89,24 @@ def make_readable(text: str) -> str:
 def _judge(shape: str, text: str, begin: int, end: int) -> Iterator[Finding]:
     """Yield what a candidate of this shape is."""
     said = text[begin:end]
-    match shape:
-        case "email":
-            said = said.rstrip(".'")
-            local, _, domain = said.rpartition("@")
-            shorter = len(local) - len(local.lstrip(".'`*"))
-            if 0 < len(local) - shorter <= 64 and _DOMAIN.fullmatch(domain):
-                yield Finding("email", begin + shorter, begin + len(said))
-        case "iban":
-            if length := _measure_iban(said):
-                yield Finding("iban", begin, begin + length)
-            else:  # digits that follow two letters may still be something else
-                first = begin + 2
-                yield from _judge("digits", text, first, end) if _GROUP.match(text, first) else ()
-        case "italian" if _check_italian(said.upper()):
-            yield Finding("tax_id", begin, end)
-        case "british" if said[:2].upper() not in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ"):
-            yield Finding("tax_id", begin, end)
-        case "spanish":
-            number = said[:-1].rstrip("-").upper()
-            number = str("XYZ".index(number[0])) + number[1:] if number[0] in "XYZ" else number
-            if len(number) == 8 and "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == said[-1].upper():
-                yield Finding("tax_id", begin, end)
-        case "ip4" | "ip6":
-            if _is_address(said.rstrip(":."), text[max(0, begin - _BEFORE) : begin]):
-                yield Finding("ip", begin, begin + len(said.rstrip(":.")))
-        case "digits":
-            yield from _find_numbers(text, begin, end)
+    if shape == "digits":
+        yield from _find_numbers(text, begin, end)
+    elif shape == "iban":
+        if length := _measure_iban(said):
+            yield Finding("iban", begin, begin + length)
+        else:  # the digits after the two letters may still be something else
+            yield from _judge("digits", text, begin + 2, end)
+    elif shape == "email":
+        said = said.rstrip(".'")
+        first = begin + len(said) - len(said.lstrip(".'`*"))
+        local, _, domain = text[first : begin + len(said)].rpartition("@")
+        if 0 < len(local) <= 64 and _DOMAIN.fullmatch(domain):
+            yield Finding("email", first, begin + len(said))
+    elif shape == "ip":
+        if _is_address(said.rstrip(":."), text[max(0, begin - _BEFORE) : begin]):
+            yield Finding("ip", begin, begin + len(said.rstrip(":.")))
+    elif _PERSONS_CODES[shape](said.upper()):
+        yield Finding("tax_id", begin, end)
 
 
 def _measure_iban(said: str) -> int:
@@ -121,16 +117,29 @@ def _measure_iban(said: str) -> int:
             seen += character.upper()
             if len(seen) == wanted:
                 whole = at + 1 == len(said) or not said[at + 1].isalnum()
-                return at + 1 if whole and int("".join(str(int(one, 36)) for one in seen[4:] + seen[:4])) % 97 == 1 else 0
+                return (
+                    at + 1 if whole and int("".join(str(int(one, 36)) for one in seen[4:] + seen[:4])) % 97 == 1 else 0
+                )
     return 0
 
 
-def _check_italian(code: str) -> bool:
-    odd = dict(zip("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", (
-        1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10,
-        22, 25, 24, 23), strict=True))  # fmt: skip
-    total = sum(int(one, 36) - 10 * one.isalpha() if at % 2 else odd[one] for at, one in enumerate(code[:15]))
-    return chr(65 + total % 26) == code[15]
+def _is_italian(code: str) -> bool:
+    values = [int(one, 36) - 10 * one.isalpha() for one in code]
+    return chr(65 + sum(one if at % 2 else _ODD[one] for at, one in enumerate(values[:15])) % 26) == code[15]
+
+
+def _is_british(code: str) -> bool:
+    return code[:2] not in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")
+
+
+def _is_spanish(code: str) -> bool:
+    number = code[:-1].rstrip("-")
+    number = str("XYZ".index(number[0])) + number[1:] if number[0] in "XYZ" else number
+    return len(number) == 8 and "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == code[-1]
+
+
+_ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+_PERSONS_CODES = {"italian": _is_italian, "british": _is_british, "spanish": _is_spanish}
 
 
 def _is_address(said: str, before: str) -> bool:
@@ -169,7 +178,9 @@ def _classify(text: str, groups: Sequence[tuple[int, int]], first: int, last: in
         return ""
     before, after = text[max(0, first - _BEFORE) : first], text[last : last + 2]
     joined = before[-1:].isalnum() or (before[-1:] in ("-", "/", ".", "_") and before[-2:-1].isalnum())
-    goes_on = after[:1].isalnum() and after[0] not in "xe" or (after[:1] in ("-", "/", ".", "_") and after[1:].isdigit())
+    goes_on = (after[:1].isalnum() and after[0] not in "xe") or (
+        after[:1] in ("-", "/", ".", "_") and after[1:].isdigit()
+    )
     if joined or goes_on:
         return ""
     number = "".join(text[begin:end] for begin, end in groups)
@@ -182,7 +193,9 @@ def _classify(text: str, groups: Sequence[tuple[int, int]], first: int, last: in
 
 def _is_card(number: str) -> bool:
     doubled = (int(one) * (2 - (len(number) - at) % 2) for at, one in enumerate(number))
-    return number[0] in "23456" and number != number[0] * len(number) and sum(n - 9 * (n > 9) for n in doubled) % 10 == 0
+    return (
+        number[0] in "23456" and number != number[0] * len(number) and sum(n - 9 * (n > 9) for n in doubled) % 10 == 0
+    )
 
 
 def _is_tax_id(number: str, sizes: Sequence[int], before: str) -> bool:
@@ -204,7 +217,7 @@ def _is_tax_id(number: str, sizes: Sequence[int], before: str) -> bool:
         said_so = sizes == [2, 3, 3, 3] or _SAYS["german"].search(before) is not None
         return said_so and number[0] != "0" and (11 - product) % 10 == digits[10]
     american = len(number) == 9 and (sizes == [3, 2, 4] or (sizes == [9] and _SAYS["american"].search(before)))
-    return bool(american) and number[:3] not in ("000", "666") and "00" != number[3:5] and number[5:] != "0000"
+    return bool(american) and number[:3] not in ("000", "666") and number[3:5] != "00" and number[5:] != "0000"
 
 
 def _is_phone(said: str, number: str, sizes: Sequence[int], before: str) -> bool:

@@ -410,17 +410,7 @@ user_sums = Table(
 )
 
 # what people always allow a user's agents: `user_records`
-policies = Table(
-    "policies",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("tenant", String(64), nullable=False),
-    Column("user", String(256), nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("created_at", _TIME, nullable=False),
-    Column("body", _JSON, nullable=False),
-    Index("policies_of_user", "tenant", "user"),
-)
+policies = _owned("policies", Column("body", _JSON, nullable=False), _by_user("policies"))
 
 # who did what: `audit_log`
 audit_entries = _owned(

@@ -52,8 +52,10 @@ class LibraryEffects:
                 if policy.covers(action, here.agent, asker):
                     return Decision("approve", policy=policy.id)
         decision = await self._consult_person(action, problem)
-        if decision is not None and decision.always and not doubtful and (begins := decision.lets(action)) is not None:
-            if not await here.records.keep(make_policy(begins, here.agent, asker, decision.always, here.run)):
+        begins = None if decision is None or not decision.always or doubtful else decision.lets(action)
+        if decision is not None and begins is not None:
+            policy = make_policy(begins, here.agent, asker, decision.always, here.run)
+            if not await here.records.keep(policy):
                 logger.warning("%s is allowed this time only: the run is for no user", action.id)
         return decision
 

@@ -10,12 +10,14 @@ CREATE TABLE user_sums (
 );
 
 CREATE TABLE policies (
-    id VARCHAR(64) NOT NULL PRIMARY KEY,
+    number BIGSERIAL PRIMARY KEY,
     tenant VARCHAR(64) NOT NULL,
-    "user" VARCHAR(256) NOT NULL,
-    agent TEXT NOT NULL,
+    "user" VARCHAR(256),
+    id VARCHAR(64) NOT NULL UNIQUE,
     created_at BIGINT NOT NULL,
     body JSON NOT NULL
 );
 
-CREATE INDEX policies_of_user ON policies (tenant, "user");
+CREATE INDEX policies_of_tenant ON policies (tenant, number);
+
+CREATE INDEX policies_of_user ON policies (tenant, "user", number) WHERE "user" IS NOT NULL;
