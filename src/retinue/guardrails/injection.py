@@ -31,7 +31,7 @@ _PHRASES = [
 ]
 """Kinds of phrases, their weights, and patterns."""
 _TOKEN = re.compile(rf"[A-Za-z0-9+/]{{{_SHORTEST},}}={{0,6}}")
-_SPACED = re.compile(r"\b(?:\w[ .*_-]){6,}\w\b")
+_SPACED = re.compile(r"\b(?:\w[ .*-]{1,3}){6,}\w\b")
 _TAGS = re.compile("[\U000e0020-\U000e007e]{8,}")  # invisible, but tokenizers read them
 _END = re.compile(r"[.!?]\s|\n")
 
@@ -60,7 +60,7 @@ def _find_phrases(text: str, *, decode: bool = True) -> Iterator[tuple[int, int,
         if view.level:
             continue
         for spaced in _SPACED.finditer(looks):
-            plain = re.sub(r"[ .*_-]", "", spaced[0])
+            plain = re.sub(r"[ .*-]", "", spaced[0])
             if re.search("ignore|disregard|instruction|override|system", plain, re.I):
                 yield view.places[spaced.start()], view.places[spaced.end()], "forget", 3
     for match in _TAGS.finditer(text):

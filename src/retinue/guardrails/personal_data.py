@@ -94,7 +94,7 @@ def _judge(shape: str, text: str, begin: int, end: int) -> Iterator[Finding]:
     elif shape == "iban":
         if length := _measure_iban(said):
             yield Finding("iban", begin, begin + length)
-        else:  # the digits after the two letters may still be something else
+        elif sum(map(str.isalnum, said)) < _LENGTHS.get(said[:2].upper(), 99):  # the digits may be something else
             yield from _judge("digits", text, begin + 2, end)
     elif shape == "email":
         said = said.rstrip(".'")
