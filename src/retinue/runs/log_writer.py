@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
 from typing import TYPE_CHECKING, overload
 
-from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Said, Started
+from ..core.events import Asked, Called, Delta, Event, Finished, Judged, Observed, Replied, Retried, Said, Started
 from ..core.run_context import current_run
 from ..core.values import Message
 from ..errors import NotDone, StoreUnavailable
@@ -147,6 +147,7 @@ class LogWriter:
         self.quota: QuotaStop | None = None
         self._counts_at_once = False
         self._written = len(self.log)
+        self._verdicts: list[Judged] = []
         self._counted = 0  # of the log's entries; earlier drives may have counted more
         self._streamed = bool(run.request.get("stream"))
         self._shows_reasoning = bool(run.request.get("shows_reasoning"))
@@ -170,6 +171,8 @@ class LogWriter:
         the tenant's quota is used up."""
         goes_on = True
         match event:
+            case Judged():  # is written with what follows from it, which is told next
+                self._verdicts.append(event)
             case Delta():
                 failpoint("mid-reply")
                 self.tell(event)
@@ -212,11 +215,15 @@ class LogWriter:
         return True
 
     def put(self, event: Event) -> None:
-        """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""
+        """Append `event`; it is persisted with the next write. Buffered deltas, and the verdicts that it follows from,
+        are appended before it."""
         if self._arriving.has_begun:
             self._put_said()
             if not isinstance(event, Retried):  # a retried reply continues from what was already streamed
                 self._arriving = DeltaBuffer(shown=self._shows_reasoning)
+        for verdict in self._verdicts:
+            self._add(verdict)
+        self._verdicts.clear()
         self._add(event)
 
     def tell(self, delta: Delta) -> None:

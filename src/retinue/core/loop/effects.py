@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from ..._internal.concurrency import run_in_thread
 from ..._internal.containment import await_isolated, describe_error
 from ...errors import UsageError
+from ..events import Point
+from ..hooks import Hook, Judgeable, Judgement, group_hooks, run_hooks
 from ..prompt import Ask
 from ..protocols import Chunks, Model
 from ..run_context import current_run
@@ -23,11 +25,20 @@ Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | Non
 
 
 class LibraryEffects:
-    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`."""
+    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`,
+    and `hooks` judge."""
 
-    __slots__ = ("_decisions", "_human", "_model", "toolbox")
+    __slots__ = ("_decisions", "_human", "_model", "hooks", "toolbox")
 
-    def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        human: Human | None,
+        toolbox: Toolbox,
+        decisions: Mapping[str, Decision],
+        hooks: Iterable[Hook] = (),
+    ) -> None:
+        self.hooks = group_hooks(hooks)
         self._human = human
         self.toolbox = toolbox
         self._decisions = decisions
@@ -40,6 +51,10 @@ class LibraryEffects:
             here.watch(here.run, request)
         return self._model.reply(request)
 
+    async def judge(self, point: Point, event: Judgeable, step: int) -> Judgement:
+        """Return what the hooks at `point` say of `event`."""
+        return await run_hooks(self.hooks.get(point, ()), event, step, current_run())
+
     async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails. An edit that
         does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is a decision
@@ -47,7 +62,7 @@ class LibraryEffects:
 
         Nobody is asked about what a person always allows this user, unless an equal call has an unknown outcome."""
         here, doubtful = current_run(), self.toolbox.is_in_doubt(action)
-        if not doubtful and action.id not in self._decisions:
+        if not doubtful and action.id not in self._decisions and not action.id.startswith(ASKS):
             for policy in await here.records.policies():
                 if policy.covers(action, here.agent, asker):
                     return Decision("approve", policy=policy.id)
