@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from bench.guardrails import read_cases
 from hypothesis import given, strategies as some
 
-from bench.guardrails import read_cases
 from retinue._internal.redaction import register_secret
 from retinue.core.schema.json_schema import compile_pattern
 from retinue.guardrails import injection, personal_data, secrets
@@ -17,7 +17,26 @@ from retinue.guardrails.personal_data import Finding, find_personal_data
 from retinue.guardrails.secrets import find_secrets
 
 Find = Callable[[str], Sequence[Finding]]
-PIECES = ["a", "1", " ", "@", ".", "+", "(", "-", ":", "é", "\ud800", "٣", "DE89", "x@y.de", "sk-", "key=", "4111 ", "\n"]
+PIECES = [
+    "a",
+    "1",
+    " ",
+    "@",
+    ".",
+    "+",
+    "(",
+    "-",
+    ":",
+    "é",
+    "\ud800",
+    "٣",
+    "DE89",
+    "x@y.de",
+    "sk-",
+    "key=",
+    "4111 ",
+    "\n",
+]
 texts = some.lists(some.sampled_from(PIECES) | some.text(max_size=4), max_size=60).map("".join)
 
 
@@ -40,9 +59,10 @@ def test_passages_are_in_order_and_are_cut_out(text: str) -> None:
 
 
 HOSTILE = [
-    "1 ", "a@", "x12", "x12.y", "AB12x.1", "DE12 ", ":", "(+", "+1", "1.1.1.1x", "é@é", "sk-", "sk-proj-", "key ", "key=a12", "://a:",
-    "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaaaaa.", "ignore all ", "[system ", "<!--", "_", "a a ", "send ", "\\u0069gnore ", "A",
-]  # fmt: skip
+    *("1 ", "a@", "x12", "x12.y", "AB12x.1", "DE12 ", ":", "(+", "+1", "1.1.1.1x", "é@é", "://a:", "_", "a a ", "A"),
+    *("sk-", "sk-proj-", "key ", "key=a12", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaaaaa."),
+    *("ignore all ", "[system ", "<!--", "send ", "\\u0069gnore "),
+]
 
 
 @pytest.mark.parametrize("find", [find_personal_data, find_secrets, find_injections])
@@ -60,7 +80,12 @@ def test_hostile_texts_take_linear_time(find: Callable[[str], object], piece: st
 
 
 def test_every_pattern_is_one_of_re2() -> None:
-    patterns = [personal_data._CANDIDATES, secrets._BEGINNINGS, *secrets._OTHERS, *(one[2] for one in injection._PHRASES)]
+    patterns = [
+        personal_data._CANDIDATES,
+        secrets._BEGINNINGS,
+        *secrets._OTHERS,
+        *(one[2] for one in injection._PHRASES),
+    ]
     for pattern in patterns:
         assert compile_pattern(pattern).search("") is None
 

@@ -18,6 +18,7 @@ from ..run_context import current_run
 from ..tools.toolbox import Toolbox
 from ..user_records import make_policy
 from ..values import AgentAction, Decision
+from .judging import ASKS
 
 logger = logging.getLogger(__name__)
 _TRIES = 4  # of a person to edit an input so that it fits
@@ -62,7 +63,9 @@ class LibraryEffects:
 
         Nobody is asked about what a person always allows this user, unless an equal call has an unknown outcome."""
         here, doubtful = current_run(), self.toolbox.is_in_doubt(action)
-        if not doubtful and action.id not in self._decisions and not action.id.startswith(ASKS):
+        if action.id.startswith(ASKS):  # what a person is asked beside calls
+            return await self._consult_person(action, problem)
+        if not doubtful and action.id not in self._decisions:
             for policy in await here.records.policies():
                 if policy.covers(action, here.agent, asker):
                     return Decision("approve", policy=policy.id)
