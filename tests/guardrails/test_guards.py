@@ -227,10 +227,12 @@ def test_a_second_model_reviews_and_its_cost_is_the_runs() -> None:
 def test_reviews_use_up_the_runs_budget() -> None:
     guard, _ = reviewer(*[PASS] * 9)
     script = [call("look", what=str(at)) for at in range(8)]
-    for hooks, looked in (([], 8), ([guard], 2)):
+    looked = []
+    for hooks in ([], [guard]):
         GIVEN.clear()
         agent(*script, "Done.", hooks=hooks, budget=Budget(tokens=400)).run("Drinks?")
-        assert len(GIVEN) == looked
+        looked.append(len(GIVEN))
+    assert looked[1] < looked[0]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ Action = Literal["mask", "block", "ask", "pass"]
 Rewrite = Callable[[str], str]
 _PLACEHOLDER = re.compile(r"\[[A-Z_]+-[b-df-hj-np-tv-z]{8}\]")
 _LETTERS = "bcdfghjklmnpqrst"  # no digits, and no words, so that nothing finds anything in a placeholder
+_ROUNDS = 5
 _SCOPES = 1_000  # threads, or runs without one, whose masked texts are remembered
 _CUT = "[removed: this text addressed you rather than the person]"
 
@@ -92,7 +93,9 @@ class _TextGuard(Configurable):
         return Change(new, f"{said} masked") if action == "mask" and new != event else None
 
     def _mask(self, text: str, found: Counter[str], context: RunContext[Any]) -> str:
-        while there := self.find(text):  # what touched something else may show only once that is masked
+        for _ in range(_ROUNDS):  # what touched something else may show only once that is masked
+            if not (there := self.find(text)):
+                break
             pieces, done = [], 0
             for one in there:
                 found[one.kind] += 1
