@@ -12,6 +12,7 @@ import pytest
 from fakes.app_server import Serving
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
+from retinue.guardrails import SpendPerDay
 from retinue.store.api_keys import create_key
 
 SENT: list[str] = []
@@ -119,3 +120,34 @@ def test_a_run_for_nobody_in_particular_is_allowed_once(served: Serving) -> None
     assert (refused.status, SENT) == (400, [])
     assert "for no user" in refused.error["message"]
     assert decide(served, whole, run).status == 200
+
+
+def test_what_a_user_may_spend_in_a_day_is_counted_by_the_server(tmp_path: Any) -> None:
+    script = [{"when": "", "finish": "Hello."}]
+    agent = Agent(
+        PromptModel(script=script), name="mailer", strategy="tool_calling", hooks=[SpendPerDay(runs=2, tokens=1_000)]
+    )
+    with Serving(tmp_path, {"mailer": agent}) as served:
+        ann, bob = key(served, "ann"), key(served, "bob")
+        ended = [ask(served, ann) for _ in range(3)]
+        assert [one["status"] for one in ended] == ["completed", "completed", "incomplete"]
+        assert ask(served, bob)["status"] == "completed"
+        assert ask(served, key(served, "ann", "other"))["status"] == "completed"
+
+
+def test_tokens_of_a_run_under_way_count_at_the_next_step(tmp_path: Any) -> None:
+    @tool(effects="read")
+    def look(at: int) -> str:
+        """Look."""
+        return f"seen {at}"
+
+    script = [{"when": "", "call": {"tool": "look", "input": {"at": at}}, "times": 1} for at in range(9)]
+    agent = Agent(
+        PromptModel(script=script), [look], name="mailer", strategy="tool_calling", hooks=[SpendPerDay(tokens=150)]
+    )
+    with Serving(tmp_path, {"mailer": agent}) as served:
+        ann = key(served, "ann")
+        run = ask(served, ann)
+        assert run["status"] == "incomplete"
+        assert len(run["steps"]) < 8
+        assert "ann has used" in json.dumps(served.ask("GET", f"/v1/runs/{run['id']}/events", key=ann).body)

@@ -10,11 +10,11 @@ CREATE TABLE user_sums (
 );
 
 CREATE TABLE policies (
-    number INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL PRIMARY KEY,
     tenant VARCHAR(64) NOT NULL,
     "user" VARCHAR(256),
     id VARCHAR(64) NOT NULL UNIQUE,
-    created_at BIGINT NOT NULL,
+    created_at INTEGER NOT NULL,
     body JSON NOT NULL
 );
 
