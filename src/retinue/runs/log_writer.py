@@ -171,8 +171,6 @@ class LogWriter:
         the tenant's quota is used up."""
         goes_on = True
         match event:
-            case Judged():  # is written with what follows from it, which is told next
-                self._verdicts.append(event)
             case Delta():
                 failpoint("mid-reply")
                 self.tell(event)
@@ -182,7 +180,7 @@ class LogWriter:
                 self.put(event)
                 goes_on = self.quota is None or await self.quota.lets_ask()
                 failpoint("before asking")
-            case Replied():
+            case Replied() | Judged():
                 failpoint("before reply is written")
                 self.put(event)
             case Called(action=action):
@@ -215,8 +213,11 @@ class LogWriter:
         return True
 
     def put(self, event: Event) -> None:
-        """Append `event`; it is persisted with the next write. Buffered deltas, and the verdicts that it follows from,
-        are appended before it."""
+        """Append `event`; it is persisted with the next write. Buffered deltas are appended before it. A verdict is
+        appended with what follows from it, so that a log never ends with one."""
+        if isinstance(event, Judged):
+            self._verdicts.append(event)
+            return
         if self._arriving.has_begun:
             self._put_said()
             if not isinstance(event, Retried):  # a retried reply continues from what was already streamed
