@@ -27,6 +27,7 @@ from .._internal.foreign_text import make_well_formed
 from .._internal.redaction import encode_secret, redact, redact_also
 from ..errors import NotDone, UsageError
 from .events import Reported
+from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, Observation, Usage
 
 FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
@@ -223,6 +224,7 @@ class RunContext(Generic[_Deps]):
         find_secret: Finds a secret of the user, or of the tenant, by its name.
         revealed: The secrets that were found, in all forms in which they are replaced in texts.
         confirm: Looks up whether this process still has the run. Raises if it has not.
+        stored: What a store knows of the run's user, if the run has a store.
     """
 
     deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -244,6 +246,7 @@ class RunContext(Generic[_Deps]):
     confirm: Callable[[], Awaitable[None]] = _confirm_nothing
     find_secret: FindSecret | None = field(default=None, repr=False)
     revealed: set[str] = field(default_factory=set, repr=False)
+    stored: UserRecords | None = None
 
     async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
         """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run
@@ -255,6 +258,11 @@ class RunContext(Generic[_Deps]):
             raise NotDone(f"{whose} has no secret {name}: it has to be set first, outside of this conversation")
         self.revealed.update(encode_secret(found))
         return found
+
+    @property
+    def records(self) -> UserRecords:
+        """What is known of the run's user: by the store, or by this process."""
+        return self.stored or OfProcess(self.tenant, self.user)
 
     @property
     def trace_id(self) -> str:
