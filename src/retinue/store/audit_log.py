@@ -37,6 +37,7 @@ Action = Literal[
     "file.deleted",
     "quota.set",
     "quota.removed",
+    "policy.revoked",
     "database.migrated",
     "database.backed_up",
     "database.restored",
