@@ -60,6 +60,10 @@ class SimulatedDatabase(Database):
     def is_shared(self) -> bool:
         return True
 
+    @property
+    def notifies(self) -> bool:
+        return True
+
     def check(self) -> None: ...
 
     async def look(self) -> None: ...

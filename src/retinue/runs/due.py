@@ -89,16 +89,16 @@ class DueRuns:
     async def join(self) -> None:
         """Enter this process, have done what is due, and go on with that in the background."""
         dead = await self._runs.traces.find_dead()
-        await self._runs.database.write(partial(enter, process=self._process))
+        alone = not self._runs.database.is_shared
+        await self._runs.database.write(partial(enter, process=self._process, alone=alone))
         self._send_spans(dead)
         await self._follow_clock()
         await self.look()
         works = {"runs that are due": self._keep_looking}
         if self._runs.database.is_shared:
-            works |= {
-                "signs of life": self._keep_alive,
-                "notifications of other processes": self._runs.notifier.keep_listening,
-            }
+            works["signs of life"] = self._keep_alive
+        if self._runs.database.notifies:
+            works["notifications of other processes"] = self._runs.notifier.keep_listening
             self._runs.notifier.announce_due()  # a worker that begins lets servers rest
         for name, work in works.items():
             self._tasks.append(asyncio.create_task(supervise(name, work), name=name))

@@ -60,7 +60,7 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
-    `metrics` says where metrics are served, if they are.
+    `metrics` says where metrics are served, if they are. A SQLite file may be `shared` with others that do so.
     """
 
     database: str
@@ -84,6 +84,7 @@ class Serving:
     agent_runs: Mapping[str, int] = field(default_factory=dict)
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
+    shared: bool = False
 
 
 async def serve(
@@ -145,7 +146,7 @@ async def open_process(
     set_up_logging(how.logging)
     with log_workers():
         async with serve_metrics(how.metrics) as watch:
-            database = Database(how.database, worker=worker)
+            database = Database(how.database, worker=worker, shared=how.shared)
             try:
                 limits = KeyLimits(how.bounds)
                 for key in await database.read(all_keys):
