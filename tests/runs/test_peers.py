@@ -17,9 +17,11 @@ from fakes.at_once import at_once
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.postgres import Postgres
 from fakes.until import until_async
-from retinue import Agent, tool
+from retinue import Agent, Tool, tool
 from retinue.core.events import Called
-from retinue.core.values import Decision
+from retinue.core.run_context import Progress, RunContext, run_context
+from retinue.core.tools.toolbox import Toolbox
+from retinue.core.values import AgentAction, Decision
 from retinue.limits.places import Room
 from retinue.runs import DueRuns, Followed, RunInput, Runs
 from retinue.runs.leases import Lease, acquire_epoch
@@ -28,7 +30,7 @@ from retinue.server.indexing.queue import finish_file, index_again, next_files, 
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced
-from retinue.store.processes import database_time, enter, forget_ended, is_alive, new_process_id, show_life
+from retinue.store.processes import begin_stop, database_time, enter, forget_ended, is_alive, new_process_id, show_life
 from retinue.store.run_row import RunError, RunRow
 from retinue.store.tables import files, processes, vector_store_files, vector_stores
 
@@ -147,6 +149,29 @@ async def test_no_effect_begins_at_a_process_that_was_frozen_after_its_intent_wa
     assert taken is not None
     with pytest.raises(Fenced):
         await writer.may_act()
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_no_effect_begins_at_a_process_that_was_frozen_after_it_looked(
+    two: tuple[KeptRuns, KeptRuns], *, taken_over: bool
+) -> None:
+    first, second = two
+    await first.add()
+    held = await first.database.write(partial(acquire_epoch, run_id="run_1", process=first.database.process))
+    assert held is not None
+    writer = LogWriter(first.database, first.driver.followers, held.run, [])
+    if taken_over:
+        await die(first)
+        await second.database.write(partial(acquire_epoch, run_id="run_1", process=second.database.process))
+    paid: list[str] = []
+
+    def pay(what: str) -> None:
+        """Pay."""
+        paid.append(what)
+
+    with run_context(RunContext(run="run_1", progress=Progress(fresh_until=0.0), confirm=writer.confirm)):
+        await Toolbox([Tool("pay", pay, effects="once")]).run(AgentAction("pay", "it", id="call_1_0"))
+    assert paid == ([] if taken_over else ["it"])
 
 
 async def test_of_two_that_claim_a_run_at_once_one_has_it(url: str, two: tuple[KeptRuns, KeptRuns]) -> None:
@@ -272,6 +297,21 @@ async def test_an_auto_process_drives_only_while_no_worker_lives(
     assert not first.driver.here
     long_ago = update(processes).where(processes.c.id == worker).values(seen_at=1.0)
     await first.database.write(lambda connection: connection.execute(long_ago))
+    assert await due.look() == 1
+    assert (await first.rests("run_1")).status == "completed"
+
+
+async def test_an_auto_process_drives_what_comes_while_the_only_worker_finishes_its_runs(
+    two: tuple[KeptRuns, KeptRuns], working: Working
+) -> None:
+    first, _ = two
+    working.gate.opened.set()
+    due, worker = DueRuns(first.driver, mode="auto"), new_process_id(worker=True)
+    await first.database.write(partial(enter, process=worker))
+    await first.add("run_1")
+    assert await due.look() == 0
+    await first.database.write(partial(begin_stop, process=worker))  # it has `--grace` to finish, and takes no more
+    await first.database.write(partial(show_life, process=worker))
     assert await due.look() == 1
     assert (await first.rests("run_1")).status == "completed"
 

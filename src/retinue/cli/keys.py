@@ -13,7 +13,7 @@ from ..display.terminal import clean
 from ..errors import UsageError
 from .option_types import SPAN, Parsed, parse_rate
 from .output import format_date, print_json, table_lines
-from .server_database import DB_OPTION, check_tenant, record_act, server_database
+from .server_database import DB_OPTION, check_tenant, check_user, record_act, server_database
 
 if TYPE_CHECKING:
     from ..store.api_keys import Key
@@ -46,6 +46,7 @@ def command() -> None:
 @click.option(
     "--tenant", default="default", show_default=True, help="The tenant it belongs to: tenants see only their own data."
 )
+@click.option("--user", help="For whom it acts: sees only what belongs to this user.  [default: the whole tenant]")
 @click.option("--name", default="", help="Its purpose, shown in lists.")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help="May be repeated.  [default: all]")
 @click.option("--expires", type=SPAN, help="Lifetime: 90m, 12h, 30d, 8w.  [default: until revoked]")
@@ -67,6 +68,8 @@ def make(db: str, as_json: bool, tenant: str, name: str, **wanted: Any) -> int:
     streams=N.
     """
     check_tenant(tenant)
+    if wanted["user"] is not None:
+        check_user(wanted["user"])
     if len(name) > 256 or not name.isprintable():
         raise UsageError("a key's name must be one line of at most 256 characters")
     scopes = set(wanted["scopes"])
@@ -76,7 +79,7 @@ def make(db: str, as_json: bool, tenant: str, name: str, **wanted: Any) -> int:
         from ..store.api_keys import create_key, find_key, hash_key
 
         given = None if scopes <= {"all"} else sorted(scopes)
-        key = create_key(connection, tenant, name, given, dict(wanted["limits"]), wanted["expires"])
+        key = create_key(connection, tenant, name, given, dict(wanted["limits"]), wanted["expires"], wanted["user"])
         made = find_key(connection, hash_key(key))
         assert made is not None  # it was just written
         record_act(connection, tenant, "key.made", made.id)
@@ -100,11 +103,18 @@ def list_(db: str, as_json: bool) -> int:
     if as_json:
         print_json([_key_values(key) for key in found])
         return 0
-    names = ("ID", "KEY", "TENANT", "NAME", "SCOPES", "LIMITS", "MADE", "STATE")
+    names = ("ID", "KEY", "TENANT", "USER", "NAME", "SCOPES", "LIMITS", "MADE", "STATE")
     rows = []
     for key in found:
         limits = " ".join(f"{name}={_format_limit(name, most)}" for name, most in key.limits.items())
-        who = (key.id, f"{key.prefix}…", key.tenant, clean(key.name), ",".join(key.scopes or ("all",)))
+        who = (
+            key.id,
+            f"{key.prefix}…",
+            key.tenant,
+            clean(key.user or ""),
+            clean(key.name),
+            ",".join(key.scopes or ("all",)),
+        )
         rows.append((*who, limits, format_date(key.created_at), _state(key)))
     for line in table_lines(names, rows):
         click.echo(line)

@@ -74,6 +74,15 @@ def record_act(
     record(connection, system_user(), tenant, action, target, detail)
 
 
+def check_user(name: str) -> str:
+    """Return a user's name. Raises `UsageError` if it is none."""
+    from ..store.api_keys import describe_bad_user
+
+    if problem := describe_bad_user(name):
+        raise UsageError(problem)
+    return name
+
+
 def check_tenant(name: str) -> str:
     """Return a tenant's name. Raises `UsageError` if it is none."""
     if not _TENANT.fullmatch(name):

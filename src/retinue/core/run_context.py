@@ -8,8 +8,10 @@ the same whoever computes them, also after a crash."""
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -154,9 +156,19 @@ class ToolCall:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is: its current step."""
+    """How far a run is: its current step. After `fresh_until`, in monotonic seconds, another process may have taken the
+    run over, so no effect begins before that was looked up."""
 
     step: int = 0
+    fresh_until: float = math.inf
+
+
+class StaleCall(Exception):
+    """A call was not begun: its process may have been frozen, and the run may be another's by now."""
+
+
+async def _confirm_nothing() -> None:
+    """Where nobody else can take a run over, there is nothing to look up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +192,7 @@ class RunContext(Generic[Deps]):
         watch: Is called with the run's key and each request to a model (`Ask`), for a person who watches the run.
         parks: Says whether an interrupted run is continued later, or by another process.
         progress: How far the run is.
+        confirm: Looks up whether this process still has the run. Raises if it has not.
     """
 
     deps: Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -198,6 +211,7 @@ class RunContext(Generic[Deps]):
     watch: Callable[[str, Any], None] | None = None
     parks: Callable[[], bool] = lambda: False
     progress: Progress = field(default_factory=Progress)
+    confirm: Callable[[], Awaitable[None]] = _confirm_nothing
 
     @property
     def trace_id(self) -> str:
@@ -242,6 +256,13 @@ def run_context(context: RunContext[Any]) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def check_fresh() -> None:
+    """Raise `StaleCall` if the current call may change something, and its run may be another process's by now."""
+    run = current_run()
+    if run.call is not None and run.call.effects != "read" and time.monotonic() > run.progress.fresh_until:
+        raise StaleCall
 
 
 def charge_usage(usage: Callable[[], Usage]) -> None:

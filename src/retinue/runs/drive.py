@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -13,6 +14,7 @@ from sqlalchemy import Connection
 from ..agent import Run
 from ..core.events import ENDINGS, Finished, Said, Started, Stopped, make_stopped
 from ..core.protocols import Task
+from ..core.run_context import current_run, enter_run_context
 from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
@@ -131,6 +133,7 @@ class Drive:
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
         asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
+        enter_run_context(replace(current_run(), confirm=writer.confirm))
         live.files, live.keep_files = assigned.files, assigned.keep_files
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))

@@ -73,6 +73,7 @@ class Runs(DriveContext):
         self.dispatcher: Dispatcher | None = None  # another way to workers than the database
         self.traces = LostTraces(database)
         self.news = asyncio.Event()  # a run waits, or a place is free
+        self.alive_at = time.monotonic()  # when others were last shown that this process is
         self.is_to_look = False  # whether there may be runs due of which this process does not know
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._acquired: dict[str, Lease] = {}  # by the transactions that claimed these runs, or let them go on

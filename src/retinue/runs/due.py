@@ -26,6 +26,7 @@ from ..store.due import Due, Reason, due_runs
 from ..store.event_log import Entry
 from ..store.processes import (
     EVERY,
+    begin_stop,
     database_time,
     end_sessions_of_the_dead,
     enter,
@@ -103,6 +104,13 @@ class DueRuns:
         for name, work in works.items():
             self._tasks.append(asyncio.create_task(supervise(name, work), name=name))
 
+    async def begin_stop(self) -> None:
+        """Have others take the runs that wait. Call it before those that are driven here get time to finish."""
+        if self._runs.database.is_shared:
+            with suppress(StoreUnavailable):
+                await self._runs.database.write(partial(begin_stop, process=self._process))
+            self._runs.notifier.announce_due()
+
     async def leave(self) -> None:
         """Have others take over at once. Call it when no run is driven any more."""
         for task in self._tasks:
@@ -151,6 +159,7 @@ class DueRuns:
         while True:
             with suppress(StoreUnavailable):  # which is said elsewhere
                 await self._runs.database.write_apart(partial(show_life, process=self._process))
+                self._runs.alive_at = time.monotonic()
             await asyncio.sleep(EVERY)
 
     async def _keep_looking(self) -> None:

@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, overload
 
 from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Said, Started
+from ..core.run_context import current_run
 from ..core.values import Message
-from ..errors import StoreUnavailable
+from ..errors import NotDone, StoreUnavailable
 from ..limits.quotas import QuotaStop
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -294,7 +295,14 @@ class LogWriter:
             if run.epoch != self.run.epoch:
                 raise Fenced(self.run.id)
             fresh = time.monotonic() - began < _STALE  # else it was frozen after the row was read
+            current_run().progress.fresh_until = began + _STALE
         return True
+
+    async def confirm(self) -> None:
+        """Look up whether this process still has the run, before an effect that begins late. Raises as `may_act` does,
+        and `NotDone` if the run was cancelled."""
+        if not await self.may_act():
+            raise NotDone("the run was cancelled")
 
     @overload
     async def written(self) -> None: ...

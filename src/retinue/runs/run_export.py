@@ -168,10 +168,12 @@ class ImportedRun(NamedTuple):
     log: Sequence[Entry]
 
 
-def imported_runs(given: RunExport, tenant: str, key_id: str | None = None) -> list[ImportedRun]:
+def imported_runs(
+    given: RunExport, tenant: str, key_id: str | None = None, user: str | None = None
+) -> list[ImportedRun]:
     """Return an exported run, and then those of its members, as the tenant's, under new ids. Raises `DataError` if an
     event is none."""
-    return list(_imported(given, RunRow(**_blank(tenant, key_id))))
+    return list(_imported(given, RunRow(**_blank(tenant, key_id), user=user)))
 
 
 def import_runs(connection: Connection, found: Sequence[ImportedRun]) -> RunRow:

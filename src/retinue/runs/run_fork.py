@@ -99,6 +99,7 @@ def _row(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent], ttl: int) -> 
         stored=True,
         snapshot=REGARDLESS,
         forked_from=run.id,
+        user=run.user,
     )
     if not run.suspended:
         return fork

@@ -140,6 +140,7 @@ def new_member(by: Caller, member: MemberCall, budget: Budget) -> RunRow:
         root_id=caller.root_id or caller.id,
         call_id=member.call,
         stored=True,
+        user=caller.user,
     )
 
 

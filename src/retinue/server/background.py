@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,9 +17,10 @@ from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
 from ..errors import StoreLost, StoreUnavailable, UsageError
-from ..runs import DueRuns
+from ..runs import DueRuns, Runs
 from ..runs.due import DriveMode
 from ..store.database import Database
+from ..store.processes import DEAD_AFTER
 from .context import Options, Server
 from .http.api_errors import ApiError
 from .maintenance import run_maintenance
@@ -45,6 +49,7 @@ async def background(server: Server, grace: float, mode: DriveMode = "yes") -> A
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await due.begin_stop()
         await server.runs.close(grace)
         await server.indexing.close()
         await due.leave()
@@ -89,6 +94,17 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
     for one in _SIGNALS:
         loop.add_signal_handler(one, stopped)
+
+
+def begin_anew_when_frozen(runs: Runs) -> None:
+    """Have this process begin anew if it was stopped (SIGSTOP) and goes on (SIGCONT) after others took it for dead:
+    its runs are theirs, and a call that it was about to make must not be made any more."""
+
+    def went_on(*_: object) -> None:
+        if time.monotonic() - runs.alive_at > DEAD_AFTER:
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+    signal.signal(signal.SIGCONT, went_on)
 
 
 async def watch(database: Database) -> None:

@@ -137,7 +137,8 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     """The context of a request whose key was checked: `request.state.key` is what is known of it."""
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
-    scope = TenantView(key.tenant, key.id, server.limits.room(key.id, server.runs.room.at_once), key.scopes, quota)
+    room = server.limits.room(key.id, server.runs.room.at_once)
+    scope = TenantView(key.tenant, key.id, room, key.scopes, quota, key.user)
     scope.check_begin = partial(check_tokens, server.limits, key.id)
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)

@@ -34,7 +34,7 @@ from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
 from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
-from .background import background, only_shown, stop_on_signals
+from .background import background, begin_anew_when_frozen, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
@@ -153,7 +153,10 @@ async def open_process(
                     limits.know(key)
                 stop = asyncio.Event()
                 stop_on_signals(stop)
-                yield assemble_server(deployment, database, how, limits), watch, stop
+                server = assemble_server(deployment, database, how, limits)
+                if database.is_shared:
+                    begin_anew_when_frozen(server.runs)
+                yield server, watch, stop
             finally:
                 await database.close_async()
 

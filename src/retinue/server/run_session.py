@@ -286,6 +286,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         agent=request["model"],
         metadata=new.metadata or {},
         stored=bool(request.get("store")),
+        user=scope.user,
     )
     turns = (*(request.get("messages") or ()), *(request.get("since") or ()))
     row = run._replace(request=shorten_request(run.request))

@@ -25,13 +25,15 @@ DEFAULT_TENANT = "default"
 _KNOWN_FOR = 0.5  # seconds for which a found key is cached
 _LISTED = 0.2  # minimum seconds between two listings of all keys, which bounds the cost of guessing
 _BYTES = 32  # of a secret
+_LONGEST_USER = 256  # characters
 _SHOWN = 8  # characters of a key that are shown, so that a person recognizes it
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is stored about a key. `scopes` is what it may do (`None`: everything); `limits` holds its own limits by
-    name (a `None` value: unlimited). Times are Unix seconds."""
+    """What is stored about a key. `user` is for whom it acts (`None`: for the tenant as a whole). `scopes` is what it
+    may do (`None`: everything); `limits` holds its own limits by name (a `None` value: unlimited). Times are Unix
+    seconds."""
 
     id: str
     tenant: str = DEFAULT_TENANT
@@ -42,6 +44,7 @@ class Key:
     created_at: int = 0
     expires_at: int | None = None
     revoked_at: int | None = None
+    user: str | None = None
 
     @classmethod
     def of(cls, row: Row[tuple[object, ...]]) -> Key:
@@ -111,6 +114,13 @@ def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def describe_bad_user(name: str) -> str:
+    """Return what is wrong with the name of a user, or an empty string."""
+    if 0 < len(name) <= _LONGEST_USER and name.isprintable() and name == name.strip():
+        return ""
+    return f"{name[:80]!r} is not a valid user: want one line of 1 to {_LONGEST_USER} characters without outer spaces"
+
+
 def key_id_of(key_hash: str) -> str:
     """Return the id of a key. It does not help to guess the key's 256 random bits."""
     return f"key_{key_hash[:24]}"
@@ -142,13 +152,14 @@ def keys_since(connection: Connection, when: int) -> Sequence[Key]:
     return [Key.of(row) for row in connection.execute(select(keys).where(keys.c.created_at >= when))]
 
 
-def create_key(
+def create_key(  # noqa: PLR0913 -- what a key has
     connection: Connection,
     tenant: str = DEFAULT_TENANT,
     name: str = "",
     scopes: Sequence[str] | None = None,
     limits: Mapping[str, int | None] | None = None,
     expires_in: int | None = None,
+    user: str | None = None,
 ) -> str:
     """Create a key and return it; it cannot be shown again. It expires after `expires_in` seconds (`None`: never). The
     other arguments are as in `Key`."""
@@ -157,6 +168,7 @@ def create_key(
     values = {
         "hash": hash_key(key),
         "tenant": tenant,
+        "user": user,
         "created_at": now,
         "id": key_id_of(hash_key(key)),
         "name": name,

@@ -61,8 +61,8 @@ class Database:
     Several processes may open a PostgreSQL database, or a SQLite file if all of them open it `shared`. Raises
     `DataError` if the database is not Retinue's or is newer than this version, `UsageError` if the URL is of another
     kind, or another server has the SQLite file open or is of another version, and `StoreUnavailable` if it cannot be
-    reached. Writes wait up to `patience` seconds for a locked or unavailable database before they raise. `process` is this one's id among those that have the database open, which
-    says whether it is a `worker`.
+    reached. Writes wait up to `patience` seconds for a locked or unavailable database before they raise. `process` is this
+    one's id among those that have the database open, which says whether it is a `worker`.
     """
 
     timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed

@@ -21,7 +21,7 @@ from .prepared_statements import Prepared
 from .tables import processes
 
 EVERY = 2.0  # seconds between two signs of life
-_DEAD_AFTER = 10.0  # seconds without one
+DEAD_AFTER = 10.0  # seconds without one
 _FORGOTTEN_AFTER = 3600.0
 NOW = {
     "postgresql": "extract(epoch FROM clock_timestamp())",
@@ -51,7 +51,7 @@ def _now(_element: _Now, compiler: Any, **_: Any) -> str:
 @compiles(_IsRecent)
 def _is_recent(_element: _IsRecent, compiler: Any, **_: Any) -> str:
     dialect = compiler.dialect.name
-    recent = f"processes.seen_at > {NOW[dialect]} - {_DEAD_AFTER}"
+    recent = f"processes.seen_at > {NOW[dialect]} - {DEAD_AFTER}"
     return f"({recent} OR 1 = (SELECT count(*) FROM processes))" if dialect == "sqlite" else recent
 
 
@@ -67,10 +67,12 @@ _COUNT = Prepared(select(func.count()).select_from(processes).where(_IsRecent())
 _END_SESSIONS = text(
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity JOIN processes "
     f"ON application_name = '{session_name('')}' || processes.id "
-    f"WHERE datname = current_database() AND usename = current_user AND seen_at <= {NOW['postgresql']} - {_DEAD_AFTER}"
+    f"WHERE datname = current_database() AND usename = current_user AND seen_at <= {NOW['postgresql']} - {DEAD_AFTER}"
 )
 _WORKERS = Prepared(
-    select(processes.c.id).where(processes.c.id.contains(f"-{_WORKER}"), ~_IS_SELF, _IsRecent()).limit(1)
+    select(processes.c.id)
+    .where(processes.c.id.contains(f"-{_WORKER}"), ~processes.c.stops, ~_IS_SELF, _IsRecent())
+    .limit(1)
 )
 _FIRST = Prepared(select(func.min(processes.c.id)).where(_IsRecent()))
 
@@ -154,6 +156,11 @@ def end_sessions_of_the_dead(connection: Connection) -> None:
         connection.execute(_END_SESSIONS)
 
 
+def begin_stop(connection: Connection, process: str) -> None:
+    """Note that a server takes no more runs, while it still sees to those that it drives."""
+    connection.execute(update(processes).where(processes.c.id == process).values(stops=True))
+
+
 def leave(connection: Connection, process: str) -> None:
     """Remove a server that stops; what it worked on may be taken at once."""
     connection.execute(delete(processes).where(processes.c.id == process))
@@ -170,7 +177,7 @@ def count_alive(connection: Connection) -> int:
 
 
 def has_workers(connection: Connection, process: str) -> bool:
-    """Whether a worker lives, other than `process`."""
+    """Whether a worker takes runs, other than `process`."""
     return bool(_WORKERS.rows(connection, {"process": process}))
 
 

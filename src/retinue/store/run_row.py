@@ -106,6 +106,7 @@ class RunRow(NamedTuple):
         epoch: The number of its latest drive; only that one may write.
         request: The request as JSON. It never changes.
         key_id: The API key that requested it.
+        user: For whom it is: the user of that key, if the key has one.
         kind: The API that requested it.
         agent: The agent's name, which is the request's `model`.
         parent_id: The run that called this one, `root_id` the first of them, and `call_id` the call.
@@ -159,6 +160,7 @@ class RunRow(NamedTuple):
     stored: bool = False
     snapshot: str | None = None
     forked_from: str | None = None
+    user: str | None = None
     submissions: tuple[Submission, ...] = ()
 
     @property

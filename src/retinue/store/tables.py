@@ -38,17 +38,24 @@ def _part_of(column: str) -> ForeignKey:
 
 
 def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
-    """Define a table whose rows have an id and belong to a tenant."""
+    """Define a table whose rows have an id and belong to a tenant, perhaps to one `user` of it (null: to all)."""
     return Table(
         name,
         metadata,
         Column("number", _NUMBER, primary_key=True),
         Column("tenant", String(64), nullable=False),
+        Column("user", String(256)),
         Column("id", String(64), nullable=False, unique=True),
         Column("created_at", _TIME, nullable=False),
         Index(f"{name}_of_tenant", "tenant", "number"),
         *columns,
     )
+
+
+def _by_user(name: str) -> Index:
+    """Return the index of a table by its users, for lists."""
+    some = text('"user" IS NOT NULL')
+    return Index(f"{name}_of_user", "tenant", "user", "number", sqlite_where=some, postgresql_where=some)
 
 
 def _of_runs(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
@@ -57,7 +64,7 @@ def _of_runs(name: str, *columns: Column[object] | Index | UniqueConstraint) -> 
     return Table(name, metadata, run, Column("tenant", String(64), nullable=False), *columns)
 
 
-assistants = _owned("assistants", Column("body", _JSON, nullable=False))
+assistants = _owned("assistants", Column("body", _JSON, nullable=False), _by_user("assistants"))
 
 # `key`: a client's own name for the thread
 threads = _owned(
@@ -107,6 +114,7 @@ runs = _owned(
     Column("forked_from", String(64)),
     Column("counted", Integer, nullable=False, server_default=text("0")),
     Column("request", _JSON, nullable=False),
+    _by_user("runs"),
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
@@ -200,6 +208,7 @@ files = _owned(
     "files",
     Column("expires_at", _TIME),
     Column("body", _JSON, nullable=False),
+    _by_user("files"),
     Index("files_by_expiry", "expires_at"),
 )
 
@@ -244,6 +253,7 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
+    _by_user("memories"),
     Index("memories_by_age", "updated_at"),
 )
 
@@ -262,6 +272,7 @@ vector_stores = _owned(
     "vector_stores",
     Column("expires_at", _TIME),
     Column("body", _JSON, nullable=False),
+    _by_user("vector_stores"),
     Index("vector_stores_by_expiry", "expires_at"),
 )
 
@@ -304,12 +315,14 @@ requests = Table(
     Index("requests_by_age", "created_at"),
 )
 
-# `hash` is the key's SHA-256, `prefix` its first characters. `scopes` null: all. `limits`: the key's own
+# `hash` is the key's SHA-256, `prefix` its first characters. `user`: for whom it acts. `scopes` null: all. `limits`:
+# the key's own
 keys = Table(
     "keys",
     metadata,
     Column("hash", String(64), primary_key=True),
     Column("tenant", String(64), nullable=False),
+    Column("user", String(256)),
     Column("created_at", _TIME, nullable=False),
     Column("id", String(64)),
     Column("name", String(256)),
@@ -321,14 +334,30 @@ keys = Table(
     Index("keys_by_age", "created_at"),
 )
 
-# random bytes by purpose
+# what a tenant (`user` "") or a user of it entrusted to the server, encrypted: `sealed_secrets`
+sealed_secrets = Table(
+    "sealed_secrets",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("user", String(256), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("sealed", Text, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+)
+
+# the server's own: random bytes by purpose
 secrets = Table(
     "secrets", metadata, Column("name", String(64), primary_key=True), Column("value", LargeBinary, nullable=False)
 )
 
 # servers that have the database open; `seen_at` is by the database's clock
+# `stops`: it takes no more runs, and ends once those that it drives have rested
 processes = Table(
-    "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
+    "processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("seen_at", Float, nullable=False),
+    Column("stops", Boolean, nullable=False, server_default=text("FALSE")),
 )
 
 # the baseline and the migrations that ran; `compatible`: servers of the version before may have the database open, too

@@ -53,6 +53,7 @@ class TenantView:
         room: How many active or queued runs the key may have (`None`: unlimited).
         scopes: What the key may do (`None`: everything).
         quota: The tenant's storage limits (`None`: unlimited).
+        user: For whom the request is (`None`: for the tenant as a whole).
 
     `incoming` is the call over the network by which the request came, if an agent made it, and `trace` the headers of
     the caller's trace, if there is one. `process` is the server that answers, and `author` who asks. `check_begin`
@@ -71,12 +72,14 @@ class TenantView:
         room: int | None = None,
         scopes: tuple[str, ...] | None = None,
         quota: Quota | None = None,
+        user: str | None = None,
     ) -> None:
         self.tenant = tenant
         self.key_id = key_id
         self.room = room
         self.scopes = scopes
         self.quota = quota
+        self.user = user
 
     def find(self, connection: Connection, table: Table, id: str, *, lock: bool = False) -> Kept | None:  # noqa: A002
         """Return the row with this id, or `None`. With `lock`, other transactions can neither change nor lock nor

@@ -18,6 +18,7 @@ from ..._internal.containment import await_isolated
 from ..._internal.message_text import format_repr, suggest_name
 from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
+from ..run_context import check_fresh
 from ..run_result import RunResult
 from ..values import ToolInput
 from .result import as_text, exhaust, finish, format_result, is_unfinished
@@ -240,8 +241,13 @@ class Tool:
         return await self.invoke(self.signature.arguments(tool_input))
 
     async def invoke(self, arguments: Mapping[str, Any]) -> str:
-        """Run with checked arguments. Raises `TimedOut` on a timeout, and an `Exception` for what the tool raises."""
-        call, function, end = self._bind(arguments), self._function, time.monotonic() + self.timeout
+        """Run with checked arguments. Raises `TimedOut` on a timeout, `StaleCall` if the call was not begun, and an
+        `Exception` for what the tool raises."""
+        bound, function, end = self._bind(arguments), self._function, time.monotonic() + self.timeout
+
+        def call() -> Any:
+            check_fresh()  # as late as can be: a process may be frozen at any point
+            return bound()
 
         def call_in_thread() -> Any:
             value = call()

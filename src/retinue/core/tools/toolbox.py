@@ -23,7 +23,7 @@ from ..._internal.foreign_text import make_well_formed
 from ..._internal.redaction import redact
 from ...errors import UsageError
 from ..budgets import Budget, BudgetSpent
-from ..run_context import ToolCall, current_run, run_context
+from ..run_context import StaleCall, ToolCall, current_run, run_context
 from ..values import AgentAction, Decision, File, Observation, Outcome
 from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
@@ -268,10 +268,19 @@ async def _call_member(delegate: Delegate, member: MemberCall, call: ToolCall) -
     return answer.outcome, answer.text
 
 
+async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Run the tool once it is sure that the run is still this process's. Raises what `confirm` and the tool raise."""
+    while True:
+        try:
+            return await tool.invoke(arguments)
+        except StaleCall:
+            await current_run().confirm()
+
+
 async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
     outcome: Outcome = "failed"
     try:
-        return "result", await tool.invoke(arguments)
+        return "result", await _invoke(tool, arguments)
     except TimedOut as error:
         problem: Exception = error
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."

@@ -191,7 +191,9 @@ async def import_(request: Request, context: ContextDep) -> Object:
     body, scope = await request.body(), context.scope
     try:
         async with context.server.shares.large.rested(scope.tenant):
-            found = await run_in_thread(lambda: imported_runs(parse_export(body), scope.tenant, scope.key_id))
+            found = await run_in_thread(
+                lambda: imported_runs(parse_export(body), scope.tenant, scope.key_id, scope.user)
+            )
     except DataError as error:
         raise ApiError(400, f"The run cannot be imported: {error}.") from error
 
