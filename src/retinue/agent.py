@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast
 
 from ._internal.concurrency import gather_bounded
 from ._internal.message_text import find_nearest, format_repr, suggest_name
@@ -33,6 +33,9 @@ from .run.spec import RunSpec, check_suggested
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
+
+if TYPE_CHECKING:
+    from .durable.agent_runs import AgentRuns, Thread
 
 T = TypeVar("T")
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
@@ -113,6 +116,9 @@ class Agent(YamlSerializable):
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
         hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
         trace: Show each run on standard error as it happens.
+        store: Where its runs are kept, so that they survive their process: a file, or the URL of a PostgreSQL database
+            (docs/durable.md). It needs the extra `store`.
+        recover: Whether it also goes on with runs of its name that other processes left, from its first use on.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
 
@@ -149,6 +155,8 @@ class Agent(YamlSerializable):
         questions: Iterable[str] = (),
         hooks: Iterable[Any] = (),
         trace: bool = False,
+        store: str | Path | None = None,
+        recover: bool = False,
         **limits: Unpack[Limits],
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
@@ -183,6 +191,9 @@ class Agent(YamlSerializable):
             questions=check_suggested(questions),
             hooks=list_hooks(hooks),
         )
+        self.store, self.recovers = store, recover
+        if recover and store is None:
+            raise UsageError("recover: without a store there is nothing to go on with; say store='runs.db'")
         for tool in tools:
             self.add_tool(tool)
 
@@ -252,8 +263,10 @@ class Agent(YamlSerializable):
     def start(self, question: str, **options: Unpack[RunOptions]) -> Run:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        Raises `UsageError` for an empty question.
+        With a `store`, it is kept there under its `key` once it starts. Raises `UsageError` for an empty question.
         """
+        if self.store is not None:
+            return self.runs.start(question, options)
         params = options.get("params")
         agent = self.with_params(params) if params else self
         run = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
@@ -306,6 +319,51 @@ class Agent(YamlSerializable):
         """Iterate over `stream_async` and block."""
         return iterate_blocking(self.stream_async(question, **options))
 
+    @property
+    def runs(self) -> AgentRuns:
+        """Its runs in its `store`. Raises `UsageError` if it has none, or without the extra."""
+        if self.store is None:
+            raise UsageError(f"{self.name} keeps no runs; say store='runs.db'")
+        try:
+            from .durable.agent_runs import AgentRuns  # above this file: decisions/051
+        except ModuleNotFoundError as error:
+            raise UsageError("a store of runs needs the extra 'store': pip install 'retinue[store]'") from error
+        return AgentRuns(self, self.store)
+
+    def thread(self, thread_id: str) -> Thread:
+        """Return a conversation that its `store` keeps. Raises as `runs` does."""
+        return self.runs.thread(thread_id)
+
+    async def recover_async(self, *, deps: Any = None) -> list[RunResult]:
+        """Go on with the runs of its name in its `store` that nobody drives any more, since their processes died or
+        stopped. Return their outcomes, oldest first; some may wait for a person. Raises as `runs` does."""
+        return await self.runs.recover_async(deps=deps)
+
+    def recover(self, *, deps: Any = None) -> list[RunResult]:
+        """Run `recover_async` and block."""
+        return run_blocking(self.recover_async(deps=deps))
+
+    async def aclose(self) -> None:
+        """Close its `store` on this loop; the next run opens it again. Runs under way are left to `recover`."""
+        if self.store is not None:
+            await self.runs.close_async()
+
+    def close(self) -> None:
+        """Run `aclose` where blocking calls run, and block."""
+        run_blocking(self.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
         return self.spec.for_run()
@@ -322,6 +380,10 @@ class Agent(YamlSerializable):
         for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
         that does not fit the tool.
         """
+        if self.store is not None:
+            if not (run_id := options.get("key", "")):
+                raise UsageError("this agent keeps its runs: name the one that goes on with key=result.run")
+            return await self.runs.resume_async(run_id, decisions, deps=options.get("deps"))
         started, children = log[0] if log else None, options.get("children") or {}
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")

@@ -35,6 +35,7 @@ class _Held:
     """A lock that is never lost."""
 
     lost = False
+    may_migrate = True
 
     def watch(self) -> None: ...
     def check(self) -> None: ...

@@ -38,7 +38,8 @@ class RunResult:
     that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
     that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
     returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
-    `children` has the logs of agents that were called, by the paths of their calls."""
+    `children` has the logs of agents that were called, by the paths of their calls. `run` is the run's key: its id in
+    the store, if the agent has one."""
 
     question: str
     answer: str
@@ -51,6 +52,7 @@ class RunResult:
     return_values: Mapping[str, Any] = field(default_factory=dict)
     best_answer: str = ""
     children: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    run: str = field(default="", compare=False, repr=False)
 
     @cached_property
     def transcript(self) -> str:

@@ -49,6 +49,7 @@ class Drive:
         self._cancelled = False
         self._found: Mapping[str, Found] = {}  # its members that are at work, or have ended since
         self.caller = lease.run.parent_id
+        self.root = lease.run.root_id
 
     def cancel(self) -> None:
         """Interrupt the run's current work."""
@@ -120,6 +121,7 @@ class Drive:
         self, writer: LogWriter, error: RetinueError, end: Stopped, code: str = "server_error"
     ) -> DriveEnd:
         """Suspend the run if its agent has changed, and end it otherwise."""
+        self._context.failed(self._run.id, error)
         if isinstance(error, AgentChanged) or (self._run.snapshot and isinstance(error, LogMismatch)):
             return await self._suspend(writer, error)
         logger.warning("the run %s failed: %s", self._run.id, error)
@@ -134,7 +136,7 @@ class Drive:
         asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         enter_run_context(replace(current_run(), confirm=writer.confirm))
-        live.files, live.keep_files = assigned.files, assigned.keep_files
+        live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}

@@ -61,8 +61,8 @@ class Database:
     Several processes may open a PostgreSQL database, or a SQLite file if all of them open it `shared`. Raises
     `DataError` if the database is not Retinue's or is newer than this version, `UsageError` if the URL is of another
     kind, or another server has the SQLite file open or is of another version, and `StoreUnavailable` if it cannot be
-    reached. Writes wait up to `patience` seconds for a locked or unavailable database before they raise. `process` is this
-    one's id among those that have the database open, which says whether it is a `worker`.
+    reached. Writes wait up to `patience` seconds for a locked or unavailable database before they raise. `process` is
+    this one's id among those that have the database open, which says whether it is a `worker`.
     """
 
     timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed
@@ -198,15 +198,15 @@ class Database:
 
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""
-
-        def end() -> None:
-            with self._turn:
-                self._ending = True
-            self._give()
-            self._thread.join()
-
-        await run_in_thread(end)
+        await run_in_thread(self.end)
         self.close()
+
+    def end(self) -> None:
+        """Write what was submitted. Blocks."""
+        with self._turn:
+            self._ending = True
+        self._give()
+        self._thread.join()
 
     def close(self) -> None:
         """Close the database and release its lock."""
