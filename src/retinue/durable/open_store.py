@@ -51,7 +51,7 @@ from ..store.run_belongings import (
     shorten_request,
     show_files,
 )
-from ..store.run_queries import find_run, insert_run, next_waiting_run, thread_holder
+from ..store.run_queries import active_team, find_run, insert_run, next_waiting_run, thread_holder
 from ..store.run_row import RunError, RunRow
 from ..store.tables import messages, threads
 from ..store.tenant_view import TenantView
@@ -117,7 +117,7 @@ class OpenStore:
         def work(connection: Connection) -> tuple[RunRow, Sequence[RunRow]]:
             if (run := find_run(connection, run_id, lock=True)) is None:
                 raise unknown(run_id)
-            return run, self._acquire(connection, run_id)
+            return run, self._acquire(connection, *_team(connection, run_id))
 
         return self._go_on(*await self._write(work))
 
@@ -210,7 +210,7 @@ class OpenStore:
         if (there := find_run(connection, row.id, lock=True)) is not None:
             if there.agent != row.agent or there.request.get("question") != row.request["question"]:
                 raise UsageError(f"the key of this run is that of another one, {row.id}; a key is for one question")
-            return there, self._acquire(connection, row.id)
+            return there, self._acquire(connection, *_team(connection, row.id))
         if new.thread:
             row = row._replace(thread_id=_thread_id(connection, row, new.thread))
             holds = thread_holder(connection, row.thread_id or "", lock=True) is None
@@ -307,6 +307,11 @@ class OpenStore:
 
         await self.database.write(work)
         return ""
+
+
+def _team(connection: Connection, run_id: str) -> list[str]:
+    """Return the ids of a run and of its members that have not ended."""
+    return [run_id, *(one.id for one in active_team(connection, run_id))]
 
 
 def _is_of(path: str, name: str) -> bool:
