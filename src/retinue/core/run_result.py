@@ -74,7 +74,8 @@ class RunResult:
         """The calls that wait for a person's decision. Those of agents that were called have paths as ids, such as
         `call_1_0/call_2_0`."""
         logs = {"": self.events, **{f"{path}/": log for path, log in self.children.items()}}
-        return tuple(replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
+        found = (replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
+        return tuple({one.id: one for one in found}.values())  # a kept caller's log has its members' calls, too
 
     @property
     def evidence(self) -> tuple[Observation, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -125,8 +126,7 @@ class OpenStore:
         """Let a run go on that waits for decisions on its calls. Raises `UsageError` if it does not, or for decisions
         that do not fit."""
         self._given[run_id] = holder
-        mark = derived_id("", run_id, repr(sorted(decisions.items())))
-        return self._go_on(*await self._write(partial(self._decide, run_id=run_id, decisions=decisions, mark=mark)))
+        return self._go_on(*await self._write(partial(self._decide, run_id=run_id, decisions=decisions)))
 
     async def fork(self, run_id: str, edits: ForkEdits, holder: Holder) -> RunRow:
         """Add a run that begins as another one did, and drive it. Raises as `fork_run` does."""
@@ -229,7 +229,7 @@ class OpenStore:
         return row, [row] if row.holds else []
 
     def _decide(
-        self, connection: Connection, run_id: str, decisions: Mapping[str, Decision], mark: str
+        self, connection: Connection, run_id: str, decisions: Mapping[str, Decision]
     ) -> tuple[RunRow, Sequence[RunRow]]:
         run = find_run(connection, run_id, lock=True)
         if run is None:
@@ -243,7 +243,7 @@ class OpenStore:
             raise UsageError(f"decisions: {problem}")
         for decision in decisions.values():
             keep_files(connection, run.tenant, decision.files)
-        run = submit_decisions(connection, run, decisions, WAITS, mark)
+        run = submit_decisions(connection, run, decisions, WAITS, secrets.token_hex(16))
         return run, self._acquire(connection, *decided_members(run), run_id)
 
     def _acquire(self, connection: Connection, *run_ids: str) -> list[RunRow]:
@@ -405,9 +405,9 @@ async def open_here(url: str) -> OpenStore:
     loop = asyncio.get_running_loop()
     for other, places in list(_places.items()):
         if other.is_closed():  # without having cancelled its tasks
+            keep_from_parent(_places.pop(other))  # nobody can end its tasks, and Python would complain of them
             for left in places.values():
                 _end_of_loop(left)
-            del _places[other]
     here = _places.setdefault(loop, {})
     while (there := here.get(url)) is not None and there.is_closing:
         await asyncio.wait([there.keeper])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
@@ -159,10 +160,15 @@ class Drive:
                 if isinstance(event, ENDINGS):
                     event = quota.end_of(event)
                     rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
-                    return event if rests or not self._context.parking.is_set() else None
+                    return event if rests or not self._is_left() else None
                 if not await writer.note(event, free, members):
                     live.cancel()
         return None
+
+    def _is_left(self) -> bool:
+        """Whether this process leaves the run to others, so that its interruption is not its end."""
+        task = asyncio.current_task()
+        return self._context.parking.is_set() or (task is not None and task.cancelling() > 0)
 
     async def _hand_over(self, writer: LogWriter, children: ChildRuns) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""
