@@ -14,7 +14,7 @@ from ._internal.message_text import find_nearest, format_repr, suggest_name
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
-from .core.events import Delta, Event, Finished, Started
+from .core.events import Delta, Event, Finished, find_started
 from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
@@ -384,8 +384,8 @@ class Agent(YamlSerializable):
             if not (run_id := options.get("key", "")):
                 raise UsageError("this agent keeps its runs: name the one that goes on with key=result.run")
             return await self.runs.resume_async(run_id, decisions, deps=options.get("deps"))
-        started, children = log[0] if log else None, options.get("children") or {}
-        if not isinstance(started, Started):
+        started, children = find_started(log), options.get("children") or {}
+        if started is None:
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
             return fold_result(log, children={path: tuple(events) for path, events in children.items()})

@@ -74,8 +74,7 @@ class RunResult:
         """The calls that wait for a person's decision. Those of agents that were called have paths as ids, such as
         `call_1_0/call_2_0`."""
         logs = {"": self.events, **{f"{path}/": log for path, log in self.children.items()}}
-        found = (replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
-        return tuple({one.id: one for one in found}.values())  # a kept caller's log has its members' calls, too
+        return tuple(replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
 
     @property
     def evidence(self) -> tuple[Observation, ...]:

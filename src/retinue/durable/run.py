@@ -8,7 +8,7 @@ import copy
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from ..core.events import ENDINGS, Delta, Event, Finished, Replied, Said, Started, Stopped
-from ..core.run_result import RunResult, fold_result
+from ..core.run_result import RunResult, find_ending, fold_result
 from ..core.serialization import dump
 from ..core.values import Message, StopReason
 from ..errors import AgentChanged, DataError, ModelError, StoreUnavailable, UsageError
@@ -190,9 +190,9 @@ async def _begin_new(
 
 
 def read_members(connection: Connection, run_id: str) -> dict[str, tuple[Event, ...]]:
-    """Return the logs of the members of a run, by the paths of their calls."""
-    logs = _read_logs(connection, run_id)
-    return {path: tuple(entry.event for entry in log) for path, log in logs.items() if path}
+    """Return the logs of those members of a run that do not wait for a person, by the paths of their calls: what the
+    others ask is in the run's own log, once it has been told."""
+    return _of_members(_read_logs(connection, run_id))
 
 
 def _read_logs(connection: Connection, run_id: str) -> dict[str, list[Entry]]:
@@ -201,6 +201,11 @@ def _read_logs(connection: Connection, run_id: str) -> dict[str, list[Entry]]:
         if not isinstance(entry.event, Said):
             logs.setdefault(path, []).append(entry)
     return logs
+
+
+def _of_members(logs: Mapping[str, Sequence[Entry]]) -> dict[str, tuple[Event, ...]]:
+    found = {path: tuple(entry.event for entry in log) for path, log in logs.items() if path}
+    return {path: log for path, log in found.items() if find_ending(log).reason is not StopReason.AWAITING_HUMAN}
 
 
 def read_kept(connection: Connection, run_id: str, agent: str) -> tuple[RunRow, RunResult]:
@@ -213,10 +218,9 @@ def read_kept(connection: Connection, run_id: str, agent: str) -> tuple[RunRow, 
     events = [entry.event for entry in log]
     if row.status == "failed" and (not events or not isinstance(events[-1], ENDINGS)):
         events.append(Stopped(StopReason.ERROR, row.error.message if row.error else "the run failed"))
-    children = {path: tuple(entry.event for entry in one) for path, one in logs.items()}
     if not events:
         raise DataError(f"the run {run_id} has not begun")
-    return row, replace(fold_result(events, seconds, children), run=run_id)
+    return row, replace(fold_result(events, seconds, _of_members(logs)), run=run_id)
 
 
 def find_own(connection: Connection, run_id: str, agent: str) -> RunRow:

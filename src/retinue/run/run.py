@@ -20,6 +20,7 @@ from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
 from ..core.loop.effects import Human, LibraryEffects
 from ..core.loop.event_stream import stream_events
+from ..core.loop.judging import drop_unfinished
 from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, run_context
@@ -97,8 +98,8 @@ class Run:
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key is sent in HTTP headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
-        self.log = list(earlier.log)
-        self._begun = tuple(earlier.log)
+        self.log = drop_unfinished(list(earlier.log))
+        self._begun = tuple(self.log)
         self.budget = spec.budget
         self._spec = spec
         self._task = Task(question, spec.tools, read_history(history))
@@ -152,11 +153,11 @@ class Run:
             self._spans = make_live_spans(self.key, spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
-            started, flow = spec.begin(await self._make_started())
+            started = await self._make_started()
             toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
-            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
+            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
             effects = ContinuedRun(world, self.log, regardless=self.regardless)
-            return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
+            return drive(spec.begin, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -168,6 +169,8 @@ class Run:
     def _note(self, event: Event | Delta) -> None:
         if not isinstance(event, Delta):
             self.log.append(event)
+            if isinstance(event, Started) and self._spec.hooks:
+                self.delegate.learn(event)
             log_event(event, self._context)
             if self._spans is not None:
                 self._spans.see(time.time_ns(), event)
@@ -287,6 +290,10 @@ class NestedRuns:
 
     def __post_init__(self) -> None:
         self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
+
+    def learn(self, started: Started) -> None:
+        """Note the caller's question, as hooks left it."""
+        self.task = replace(self.task, question=started.question, history=started.history)
 
     def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""
