@@ -152,17 +152,17 @@ class _File:
             if held is not None and self._shared and not held.alone:
                 held.users += 1
                 return held, False
-            problem = f"another server has {given} open; {TAKEN}"
+            taken = held is not None and not held.alone
             if held is None:
                 opened = [_opened(one, given) for one in (path.with_name(f"{path.name}.lock"), path)]
                 if (alone := _lock_both(opened, fcntl.LOCK_EX)) or (self._shared and _lock_both(opened, fcntl.LOCK_SH)):
                     return _Held(opened[1], opened[0], alone=alone), alone
-                if not self._shared and _lock_both(opened, fcntl.LOCK_SH):
-                    problem = f"an agent that keeps its runs in {given}, or a studio, has it open; {TAKEN}"
+                taken = not self._shared and _lock_both(opened, fcntl.LOCK_SH)
                 for one in opened:
                     os.close(one)
             if not self._shared or time.monotonic() > until:
-                raise UsageError(problem)
+                who = "an agent that keeps its runs there, or a studio," if taken else "another server"
+                raise UsageError(f"{who} has {given} open; {TAKEN}")
             time.sleep(_AGAIN)
 
     def watch(self) -> None:
