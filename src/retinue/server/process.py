@@ -22,6 +22,7 @@ from ..limits.places import Room, RunLimits
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
 from ..runs import Runs
+from ..runs.agent_versions import AgentVersions
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
 from ..store.audit_log import record, system_user
@@ -32,7 +33,7 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import AgentVersions, Deployment
+from .agents.deployment import Deployment
 from .app import create_app
 from .background import background, begin_anew_when_frozen, only_shown, stop_on_signals
 from .context import Options, Server
@@ -60,7 +61,7 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
-    `metrics` says where metrics are served, if they are.
+    `metrics` says where metrics are served, if they are. A SQLite file may be `shared` with others that do so.
     """
 
     database: str
@@ -84,6 +85,7 @@ class Serving:
     agent_runs: Mapping[str, int] = field(default_factory=dict)
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
+    shared: bool = False
 
 
 async def serve(
@@ -145,7 +147,7 @@ async def open_process(
     set_up_logging(how.logging)
     with log_workers():
         async with serve_metrics(how.metrics) as watch:
-            database = Database(how.database, worker=worker)
+            database = Database(how.database, worker=worker, shared=how.shared)
             try:
                 limits = KeyLimits(how.bounds)
                 for key in await database.read(all_keys):
@@ -189,7 +191,7 @@ def assemble_server(deployment: Deployment, database: Database, how: Serving, li
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
-    shares, versions = TenantShares(), AgentVersions(deployment, database)
+    shares, versions = TenantShares(), AgentVersions(deployment.agents, database)
     most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, versions.names_at)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
