@@ -17,7 +17,7 @@ from bench.by_hand import note
 from bench.loop import cpu
 from bench.persistence import new_run
 from retinue import Agent, Budget
-from retinue.cli.serve import collect_seldom
+from retinue.server.application import collect_seldom
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks

@@ -7,23 +7,21 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
 from .._internal.sync_bridge import limit_exit, run_to_completion
+from ..config.agent_code import Target
 from ..config.price_file import use_prices
 from ..errors import UsageError
-from .option_types import COUNTED, FOLDER, PATH, PER_MINUTE
-from .server_database import database_url
+from .option_types import AGENTS, COUNTED, FOLDER, PER_MINUTE
 
 if TYPE_CHECKING:
     from ..server.process import Serving
 
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
-_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
 _FORMATS, _LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 _ANY, _SOME = click.IntRange(0), click.IntRange(1)
 option, repeated = partial(click.option, show_default=True), partial(click.option, multiple=True)
@@ -97,7 +95,7 @@ def _driving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("serve")
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=AGENTS, required=False)
 @option("--host", default="127.0.0.1", help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 picks a free one.  [default: 8000]")
 @_driving_options
@@ -119,7 +117,7 @@ def _driving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--evals", type=FOLDER, help="Reports that the studio shows.")
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
-def command(file: Path | None, **given: Any) -> int:
+def command(file: Target | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models to OpenAI clients: chat completions, responses and assistants.
 
     Keys may also be in RETINUE_API_KEYS, separated by commas. If there are none at all, one is made and shown. Without
@@ -132,14 +130,13 @@ def command(file: Path | None, **given: Any) -> int:
         gc.enable()
 
 
-def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
+def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.process import serve
+        from ..server.application import run_server
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
-    leave_out_prompt_states()
-    use_prices(beside=file)
+    use_prices(beside=file.file if file else None)
     port = given["port"]
     if port is None:
         said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
@@ -157,23 +154,14 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     if given["drive"] == "no" and not how.database.startswith("postgresql"):
         raise UsageError("--drive no needs a database that workers share: --db postgresql://USER@HOST/NAME")
 
-    def ready(address: str) -> None:
-        collect_seldom()
-        click.echo(f"Retinue is ready on {address}")  # and flushes
-
-    def made(key: str) -> None:
-        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
-        click.echo(said, err=True)
-
-    run_to_completion(serve(deployment, how, ready, made))
-    limit_exit()
+    run_server(deployment, how)
     return 0
 
 
 @click.command("worker")
-@click.argument("file", type=PATH)
+@click.argument("file", type=AGENTS)
 @_driving_options
-def worker(file: Path, **given: Any) -> int:
+def worker(file: Target, **given: Any) -> int:
     """Drive the runs of the agents of FILE that servers of the same PostgreSQL database accept.
 
     FILE is that of the servers. While workers run, servers drive nothing themselves (see retinue serve --drive). Any
@@ -182,11 +170,12 @@ def worker(file: Path, **given: Any) -> int:
     """
     try:
         from ..server.agents.deployment import Deployment
+        from ..server.application import collect_seldom, leave_out_prompt_states
         from ..server.process import work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
-    use_prices(beside=file)
+    use_prices(beside=file.file)
     how = _plan(given)
     if not how.database.startswith("postgresql"):
         raise UsageError("a worker needs the database of its servers: --db postgresql://USER@HOST/NAME")
@@ -208,6 +197,7 @@ def _plan(given: Mapping[str, Any], **more: Any) -> Serving:
     from ..server.log_output import LogOptions
     from ..server.metrics.process_watch import MetricsPort
     from ..server.process import Serving
+    from ..store.engines import database_url
     from ..store.tenant_view import Quota
 
     database = database_url(given["db"])
@@ -243,21 +233,6 @@ def _plan(given: Mapping[str, Any], **more: Any) -> Serving:
         **has("host", "hosts", "origins", "grace", "connections", "drive", "temporal", "tenant_runs"),
         **more,
     )
-
-
-def collect_seldom() -> None:
-    """Collect garbage seldom from now on, and never look at the objects that there are."""
-    gc.freeze()
-    gc.set_threshold(_AFTER)
-    gc.enable()
-
-
-def leave_out_prompt_states() -> None:
-    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
-    database."""
-    from ..models.prompt_states import SWITCH
-
-    os.environ.setdefault(SWITCH, "off")
 
 
 def _leave_own_address(host: str, port: int) -> None:

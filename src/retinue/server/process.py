@@ -34,6 +34,7 @@ from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
 from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
+from .application import UserOf
 from .background import background, begin_anew_when_frozen, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
@@ -60,7 +61,8 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
-    `metrics` says where metrics are served, if they are.
+    `metrics` says where metrics are served, if they are. With `user_of`, an application's own login says for whom
+    requests are, and keys are not looked at.
     """
 
     database: str
@@ -84,6 +86,7 @@ class Serving:
     agent_runs: Mapping[str, int] = field(default_factory=dict)
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
+    user_of: UserOf | None = None
 
 
 async def serve(
@@ -94,10 +97,9 @@ async def serve(
     with closing(listen(how.host, how.port)) as listening:
         async with open_process(deployment, how) as (server, watch, stop):
             database = server.database
-            if not how.keys and not how.known_keys and not await database.read(count_keys):
+            if not (how.keys or how.known_keys or how.user_of) and not await database.read(count_keys):
                 told(await database.write(_first_key))
-            keys = Keys(database, how.keys, known=how.known_keys)
-            app = create_app(server, keys, (how.host, *how.hosts), how.origins)
+            app = make_app(server, how, (how.host, *how.hosts))
             if watch is not None:
                 watch.add(server, app)
 
@@ -107,6 +109,12 @@ async def serve(
                 ready(address)
 
             await serve_until(stop, app, server, listening, how, begins)
+
+
+def make_app(server: Server, how: Serving, hosts: Sequence[str] | None) -> FastAPI:
+    """Build the API of `server`, under the host names `hosts` (`None`: any)."""
+    keys = Keys(server.database, how.keys, known=how.known_keys)
+    return create_app(server, keys, hosts, how.origins, user_of=how.user_of)
 
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
@@ -144,20 +152,25 @@ async def open_process(
     metrics), and what is set when it is to stop."""
     set_up_logging(how.logging)
     with log_workers():
-        async with serve_metrics(how.metrics) as watch:
-            database = Database(how.database, worker=worker)
-            try:
-                limits = KeyLimits(how.bounds)
-                for key in await database.read(all_keys):
-                    limits.know(key)
-                stop = asyncio.Event()
-                stop_on_signals(stop)
-                server = assemble_server(deployment, database, how, limits)
-                if database.is_shared:
-                    begin_anew_when_frozen(server.runs)
-                yield server, watch, stop
-            finally:
-                await database.close_async()
+        async with serve_metrics(how.metrics) as watch, open_server(deployment, how, worker=worker) as server:
+            stop = asyncio.Event()
+            stop_on_signals(stop)
+            if server.database.is_shared:
+                begin_anew_when_frozen(server.runs)
+            yield server, watch, stop
+
+
+@asynccontextmanager
+async def open_server(deployment: Deployment, how: Serving, *, worker: bool = False) -> AsyncIterator[Server]:
+    """Open the database and the parts of a server while in the block, and change nothing else of the process."""
+    database = Database(how.database, worker=worker)
+    try:
+        limits = KeyLimits(how.bounds)
+        for key in await database.read(all_keys):
+            limits.know(key)
+        yield assemble_server(deployment, database, how, limits)
+    finally:
+        await database.close_async()
 
 
 def _first_key(connection: Connection) -> str:
