@@ -133,7 +133,7 @@ def command(file: Target | None, **given: Any) -> int:
 def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.application import run_server
+        from ..server.process import run_server
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     use_prices(beside=file.file if file else None)
@@ -170,8 +170,7 @@ def worker(file: Target, **given: Any) -> int:
     """
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.application import collect_seldom, leave_out_prompt_states
-        from ..server.process import work
+        from ..server.process import collect_seldom, leave_out_prompt_states, work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()

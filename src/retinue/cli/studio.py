@@ -50,9 +50,8 @@ def command(file: Target | None, *, no_browser: bool, **given: Any) -> int:
 def _serve(file: Target | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.application import leave_out_prompt_states
         from ..server.context import Options
-        from ..server.process import Serving, serve
+        from ..server.process import Serving, leave_out_prompt_states, serve
         from ..store.api_keys import Key, hash_key, key_id_of
         from ..store.database_lock import TAKEN
         from ..store.engines import database_url

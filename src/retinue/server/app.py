@@ -22,7 +22,6 @@ from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
 from . import account, health, memories
 from .a2a import routes as a2a
-from .application import UserOf
 from .assistants import assistants, runs, threads
 from .chat import routes as chat
 from .context import Server
@@ -34,6 +33,7 @@ from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
 from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
+from .login import UserOf
 from .models import audio, embeddings, listing as model_list
 from .responses import routes as responses, websocket
 from .runs import forks as run_forks, routes as tenant_runs

@@ -6,50 +6,27 @@ This module is imported without the extra `server`, so what needs that is import
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.agent_code import check_not_loading, gather
 from ..errors import RetinueError, UsageError
+from .login import UserOf
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI
 
     from .agents.deployment import Deployment
     from .context import Options
     from .process import Serving
 
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
-_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
 _Scope = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-
-class Login(NamedTuple):
-    """For whom a request is, as an application's own login says. A user sees only their own runs, files and threads.
-
-    Attributes:
-        user: The application's id of the user, one line of up to 256 characters.
-        tenant: Whose data it is, where an application has several customers.
-        scopes: What the user may do, as a key's (`docs/keys.md`); `None` is everything except the operator's prompts
-            and the audit log.
-    """
-
-    user: str
-    tenant: str = "default"
-    scopes: tuple[str, ...] | None = ("read", "runs")
-
-
-UserOf = Callable[["Request"], Login | Awaitable[Login | None] | None]
-"""Says for whom a request is, or `None` if nobody is logged in. It is asked of each request, and again every two
-seconds while a stream is open. It may raise `HTTPException`."""
 
 
 def serve(  # noqa: PLR0913 -- what a server is started with
@@ -77,7 +54,10 @@ def serve(  # noqa: PLR0913 -- what a server is started with
     Raises `UsageError` for what cannot be served or listened on.
     """
     check_not_loading("retinue.serve")
-    run_server(*_plan(agents, db, options, host=host, port=port, user_of=user_of, keys=keys, origins=origins))
+    planned = _plan(agents, db, options, host=host, port=port, user_of=user_of, keys=keys, origins=origins)
+    from .process import run_server  # after it was seen that the extra is there
+
+    run_server(*planned)
 
 
 def asgi(  # noqa: PLR0913 -- as above
@@ -106,7 +86,6 @@ class Application:
     """
 
     def __init__(self, deployment: Deployment, how: Serving) -> None:
-        leave_out_prompt_states()
         self._deployment, self._how = deployment, how
         self._open: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[FastAPI]
@@ -153,8 +132,9 @@ class Application:
     async def _stay_open(self, ready: asyncio.Future[FastAPI]) -> None:
         """Be open until cancelled, as the end of the event loop does, too."""
         from .background import background
-        from .process import make_app, open_server
+        from .process import leave_out_prompt_states, make_app, open_server
 
+        leave_out_prompt_states()
         how = self._how
         try:
             async with open_server(self._deployment, how) as server, background(server, how.grace, how.drive):
@@ -193,37 +173,3 @@ def _plan(agents: Any, db: str, options: Options | None, **how: Any) -> tuple[De
     how["keys"], how["origins"] = tuple(how["keys"]), tuple(how["origins"])
     deployment = Deployment.of_parts(gather(agents), int(time.time()))
     return deployment, Serving(database_url(str(db)), options or Options(), **how)
-
-
-def run_server(deployment: Deployment, how: Serving) -> None:
-    """Serve until SIGTERM or SIGINT, and say where; for a process that does nothing else."""
-    import click
-
-    from .process import serve as serve_async
-
-    def ready(address: str) -> None:
-        collect_seldom()
-        click.echo(f"Retinue is ready on {address}")  # and flushes
-
-    def made(key: str) -> None:
-        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
-        click.echo(said, err=True)
-
-    leave_out_prompt_states()
-    run_to_completion(serve_async(deployment, how, ready, made))
-    limit_exit()
-
-
-def collect_seldom() -> None:
-    """Collect garbage seldom from now on, and never look at the objects that there are."""
-    gc.freeze()
-    gc.set_threshold(_AFTER)
-    gc.enable()
-
-
-def leave_out_prompt_states() -> None:
-    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
-    database."""
-    from ..models.prompt_states import SWITCH
-
-    os.environ.setdefault(SWITCH, "off")

@@ -4,7 +4,9 @@ that servers accept."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
@@ -12,15 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+import click
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import Connection
 
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..documents.passage_index import PassageIndex
 from ..errors import UsageError
 from ..limits.places import Room, RunLimits
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
+from ..models.prompt_states import SWITCH
 from ..runs import Runs
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
@@ -34,13 +39,13 @@ from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
 from .agents.deployment import AgentVersions, Deployment
 from .app import create_app
-from .application import UserOf
 from .background import background, begin_anew_when_frozen, only_shown, stop_on_signals
 from .context import Options, Server
 from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, log_workers, set_up_logging
+from .login import UserOf
 from .memories import ServedMemory
 from .metrics.process_watch import MetricsPort, ProcessWatch, serve_metrics
 from .responses.stored import concluding
@@ -48,6 +53,8 @@ from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
     from ..dispatch.temporal import TemporalDispatcher
+
+_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,35 @@ class Serving:
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
     user_of: UserOf | None = None
+
+
+def run_server(deployment: Deployment, how: Serving) -> None:
+    """Serve until SIGTERM or SIGINT, and say where; for a process that does nothing else."""
+
+    def ready(address: str) -> None:
+        collect_seldom()
+        click.echo(f"Retinue is ready on {address}")  # and flushes
+
+    def made(key: str) -> None:
+        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
+        click.echo(said, err=True)
+
+    leave_out_prompt_states()
+    run_to_completion(serve(deployment, how, ready, made))
+    limit_exit()
+
+
+def collect_seldom() -> None:
+    """Collect garbage seldom from now on, and never look at the objects that there are."""
+    gc.freeze()
+    gc.set_threshold(_AFTER)
+    gc.enable()
+
+
+def leave_out_prompt_states() -> None:
+    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
+    database."""
+    os.environ.setdefault(SWITCH, "off")
 
 
 async def serve(

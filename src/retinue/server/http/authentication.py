@@ -10,7 +10,7 @@ import math
 import re
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from fastapi import HTTPException, Request
 from starlette.datastructures import Headers
@@ -20,11 +20,9 @@ from ..._internal.concurrency import supervise
 from ...errors import StoreUnavailable, UsageError
 from ...limits.rate import KeyThrottle
 from ...store.api_keys import Key, Keys, describe_bad_tenant, describe_bad_user, hash_key
+from ..login import Login, UserOf
 from .api_errors import ApiError, answer_of
 from .sse import frame
-
-if TYPE_CHECKING:
-    from ..application import UserOf
 
 ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "audit", "all"]
 NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
@@ -167,9 +165,9 @@ class LoggedIn:
             raise ApiError(status, str(error.detail), code="refused_by_application") from error
         if login is None:
             return None
-        user, tenant, scopes = login if isinstance(login, tuple) and len(login) == 3 else (None, None, None)
-        if not isinstance(user, str) or not isinstance(tenant, str):
+        if not isinstance(login, Login):
             raise UsageError(f"user_of returned a {type(login).__name__}; want a retinue.Login, or None")
+        user, tenant, scopes = str(login.user), str(login.tenant), login.scopes
         if problem := describe_bad_user(user) or describe_bad_tenant(tenant):
             raise UsageError(f"user_of: {problem}")
         id_ = f"login_{hash_key(f'{tenant}/{user}')[:24]}"
