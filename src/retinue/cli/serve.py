@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -11,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.agent_code import Target
 from ..config.price_file import use_prices
 from ..errors import UsageError
 from .option_types import AGENTS, COUNTED, FOLDER, PER_MINUTE
+from .reloading import is_reloaded, serve_reloading
 
 if TYPE_CHECKING:
     from ..server.process import Serving
 
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
+_BRIEF = 2.0  # seconds for runs to finish before a restart in development
 _FORMATS, _LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 _ANY, _SOME = click.IntRange(0), click.IntRange(1)
 option, repeated = partial(click.option, show_default=True), partial(click.option, multiple=True)
@@ -117,17 +122,36 @@ def _driving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--evals", type=FOLDER, help="Reports that the studio shows.")
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
-def command(file: Target | None, **given: Any) -> int:
+@click.option("--reload", is_flag=True, help="Start again when code or files of agents change; for development.")
+@click.pass_context
+def command(context: click.Context, /, file: Target | None, *, reload: bool, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models to OpenAI clients: chat completions, responses and assistants.
+
+    FILE is a file of agents, or Python code: app.py, app.py:agents or package.module:agent, where the name is that of
+    an agent, a team, a pipeline, a list or dict of these, or a function that makes them.
 
     Keys may also be in RETINUE_API_KEYS, separated by commas. If there are none at all, one is made and shown. Without
     FILE, the environment describes an agent as in OPEA (strategy, llm_endpoint_url, model, tools, ...).
     """
+    if reload and not is_reloaded():
+        return _serve_reloading(context, file, given)
     gc.disable()  # until ready: starting allocates much and frees nothing
     try:
         return _serve(file, given)
     finally:
         gc.enable()
+
+
+def _serve_reloading(context: click.Context, file: Target | None, given: Mapping[str, Any]) -> int:
+    if file is None:
+        raise UsageError("--reload needs a FILE, whose changes it looks for")
+    words = sys.argv[1:]
+    if given["port"] == 0:  # the same one each time
+        with socket.create_server((given["host"], 0)) as free:
+            words += ["--port", str(free.getsockname()[1])]
+    if context.get_parameter_source("grace") is ParameterSource.DEFAULT:
+        words += ["--grace", str(_BRIEF)]
+    return serve_reloading(file.folder, words)
 
 
 def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
