@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
     from .core.budgets import Budget as Budget
     from .core.events import Delta as Delta, Event as Event
+    from .core.hooks import AskPerson as AskPerson, Block as Block, Change as Change, Hook as Hook, hook as hook
     from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
     from .core.tools.tool import ExampleCall as ExampleCall, Tool as Tool, ToolExample as ToolExample, tool as tool

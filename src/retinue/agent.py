@@ -15,6 +15,7 @@ from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
 from .core.events import Delta, Event, Finished, Started
+from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_result import RunResult, fold_result, pending
@@ -110,6 +111,7 @@ class Agent(YamlSerializable):
         prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
+        hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
         trace: Show each run on standard error as it happens.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
@@ -128,6 +130,7 @@ class Agent(YamlSerializable):
     trace = SpecField[bool]()
     prompt_node = SpecField[Prompting | None]()
     questions = SpecField[tuple[str, ...]]()
+    hooks = SpecField[tuple[Hook, ...]]()
 
     def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
         self,
@@ -144,6 +147,7 @@ class Agent(YamlSerializable):
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
         questions: Iterable[str] = (),
+        hooks: Iterable[Any] = (),
         trace: bool = False,
         **limits: Unpack[Limits],
     ) -> None:
@@ -177,6 +181,7 @@ class Agent(YamlSerializable):
             trace=trace,
             prompt_node=prompt_node,
             questions=check_suggested(questions),
+            hooks=list_hooks(hooks),
         )
         for tool in tools:
             self.add_tool(tool)

@@ -11,6 +11,7 @@ from .core.events import (
     Asked as Asked,
     Called as Called,
     Finished as Finished,
+    Judged as Judged,
     Observed as Observed,
     Paused as Paused,
     Replied as Replied,

@@ -53,6 +53,8 @@ async def work() -> str:
     except asyncio.CancelledError:
         (here / "interrupted").touch()
         raise
+    with (here / "ended").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
     return "worked 1"
 """
 
@@ -168,10 +170,12 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(cluster: Cluster,
         stack.enter_context(cluster.worker())
         first.send_signal(how)
         until(lambda: len(cluster.began) == 2)
+        (cluster.folder / "go").touch()
         if how == signal.SIGSTOP:
             first.send_signal(signal.SIGCONT)
         assert cluster.answer(response) == "Done."
         assert len(cluster.began) == 2
+        assert (cluster.folder / "ended").read_text().split() == [str(cluster.began[1])]  # nothing of the woken one
 
 
 @pytest.mark.full

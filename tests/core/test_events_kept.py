@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.events import KINDS, Event
+from retinue.core.events import KINDS, Asked, Called, Event, Observed, Replied
+from retinue.core.hooks import POINTS
 from retinue.core.serialization import dump, load
 from retinue.core.values import AgentAction, Capabilities, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.errors import DataError
@@ -44,6 +45,20 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         "observed": {"observation": seen},
         "paused": {"action": actions(text), "problem": text},
         "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
+        "judged": {
+            **{
+                "step": st.integers(0, 9),
+                "point": st.sampled_from(POINTS),
+                "hook": text,
+                "verdict": st.sampled_from(["change", "block", "ask"]),
+            },
+            **{"reason": text, "call_id": text},
+            "about": st.none()
+            | st.builds(Called, st.just(1), actions(text))
+            | st.builds(Replied, st.just(1), replies)
+            | st.builds(Observed, st.just(1), seen)
+            | st.builds(Asked, st.just(1), st.just(0), messages.map(tuple)),
+        },
         "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
         "said": {"text": text, "answer": text},
         "stopped": {"reason": st.sampled_from(StopReason), "detail": text, "answer": text, "best": text, "usage": used},

@@ -37,7 +37,8 @@ def _describe(seen: Broken, beside: str, told: Told) -> tuple[str, int]:
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(seen.kinds.items()))
     text = (
         f"Three workers and {beside}, {seen.kills} times `kill -9` of a worker and {seen.stops} times SIGSTOP for 13 "
-        f"to 16 s, while {' and '.join(seen.restarts)} are restarted, under {counted.runs} runs ({kinds}): "
+        f"to 16 s, and {len(seen.restarts)} restarts of {' and '.join(sorted({*seen.restarts}))}, under "
+        f"{counted.runs} runs ({kinds}): "
         f"{counted.lost} lost, {counted.doubled_once} effects of `once` tools doubled, {counted.doubled_keyed} of "
         f"keyed ones, {seen.gaps} gaps in logs. The outcome of {unknown} calls was unknown ({counted.happened} had "
         f"happened). Runs went on {times(seen.taken)} after a kill, though the next worker was often killed, or frozen,"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
 from .values import (
@@ -128,6 +128,25 @@ class Finished:
     return_values: Mapping[str, Any]
 
 
+Point = Literal["before_run", "before_model", "after_model", "before_tool", "after_tool", "before_answer", "after_run"]
+Verdict = Literal["change", "block", "ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(WithFields):
+    """A hook did not let pass what is at this `point`: it changed it, blocked it, or asks a person about it. What
+    follows from that is logged next, and is stored with it. `reason` is why; `call_id` names the call that it is about.
+    `about` is what a person is asked about, where the log has it only once they agree."""
+
+    step: int
+    point: Point
+    hook: str
+    verdict: Verdict
+    reason: str = ""
+    call_id: str = ""
+    about: Annotated[Started | Asked | Replied | Called | Observed | Finished | None, UNSAID] = None
+
+
 @dataclass(frozen=True, slots=True)
 class Stopped(WithFields):
     """The run ended without a normal finish; `detail` explains it to a person.
@@ -189,7 +208,7 @@ class Said(WithFields):
     reasoning: Annotated[str, UNSAID] = ""
 
 
-Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said
+Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Judged | Finished | Stopped | Said
 ENDINGS = (Finished, Stopped)
 KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 
@@ -198,6 +217,8 @@ def call_of(event: Event) -> str:
     """Return the id of the call that an event is about, or an empty string."""
     match event:
         case Called(action=AgentAction(id=call)) | Paused(action=AgentAction(id=call)) | Resumed(call_id=call):
+            return call
+        case Judged(call_id=call):
             return call
         case Observed(observation=seen):
             return seen.call_id

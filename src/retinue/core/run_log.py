@@ -6,7 +6,21 @@ import logging
 from typing import Any, TypeAlias
 
 from .._internal.redaction import redact
-from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
+from .events import (
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Judged,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+)
 from .run_context import RunContext
 from .run_result import find_ending
 from .values import StopReason
@@ -52,7 +66,7 @@ def _describe(event: Event) -> _Line:
     return _describe_call(event)
 
 
-def _describe_call(event: Called | Observed | Paused | Resumed | Said) -> _Line:
+def _describe_call(event: Called | Observed | Paused | Resumed | Judged | Said) -> _Line:
     match event:
         case Called(step=step, action=action):
             return logging.DEBUG, "step %d: %s is called (%s)", (step, action.tool, action.id)
@@ -66,6 +80,9 @@ def _describe_call(event: Called | Observed | Paused | Resumed | Said) -> _Line:
             return logging.INFO, "step %d: a person is to decide: %s", (step, problem)
         case Resumed(step=step, decision=decision):
             return logging.INFO, "step %d: a person has decided: %s", (step, decision.kind)
+        case Judged(step=step):
+            line = "step %d: the hook %s (%s): %s: %s"
+            return logging.INFO, line, (step, event.hook, event.point, event.verdict, event.reason)
     return logging.DEBUG, "", ()
 
 

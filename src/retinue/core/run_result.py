@@ -123,6 +123,7 @@ RESUMABLE = frozenset(StopReason) - {
     StopReason.INVALID_ANSWER,
     StopReason.REPLY_TRUNCATED,
     StopReason.CONTENT_FILTERED,
+    StopReason.BLOCKED,
 }
 
 

@@ -23,6 +23,7 @@ from ..core.events import (
     Delta,
     Event,
     Finished,
+    Judged,
     Observed,
     Paused,
     Replied,
@@ -191,7 +192,7 @@ class Branch:
 
     def _show_event(
         self,
-        event: Started | Asked | Retried | Called | Observed | Paused | Resumed | Finished | Stopped,
+        event: Started | Asked | Retried | Called | Observed | Paused | Resumed | Judged | Finished | Stopped,
         at: float,
     ) -> None:
         match event:
@@ -205,6 +206,9 @@ class Branch:
                 self._put_line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
                 self._show_call(event)
+            case Judged():
+                said = f"the hook {event.hook}: {event.verdict}{f': {event.reason}' if event.reason else ''}"
+                self._put_line(clean(said), ODD, self._open.get(event.call_id))
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()

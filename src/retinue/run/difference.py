@@ -12,6 +12,7 @@ from ..core.events import (
     Called,
     Event,
     Finished,
+    Judged,
     Observed,
     Paused,
     Replied,
@@ -94,7 +95,7 @@ def describe_event(event: Event) -> str:
     return _describe_call(event)
 
 
-def _describe_call(event: Called | Paused | Resumed | Observed) -> str:
+def _describe_call(event: Called | Paused | Resumed | Judged | Observed) -> str:
     match event:
         case Called(action=action):
             return f"calls {_format_call(action)}"
@@ -102,6 +103,8 @@ def _describe_call(event: Called | Paused | Resumed | Observed) -> str:
             return f"asks a person about {_format_call(action)}"
         case Resumed(call_id=call_id, decision=decision):
             return f"a person decides on {call_id}: {decision.kind}"
+        case Judged():
+            return f"the hook {event.hook} ({event.point}): {event.verdict} {event.reason}".rstrip()
         case Observed(observation=seen):
             return f"observes ({seen.outcome}): {seen.text}"
 

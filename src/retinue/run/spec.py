@@ -10,6 +10,7 @@ from .._internal.containment import call_contained, describe_error, is_own_error
 from .._internal.message_text import suggest_name
 from ..core.budgets import Budget
 from ..core.events import Started
+from ..core.hooks import Hook
 from ..core.loop.effects import Human
 from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
@@ -47,6 +48,7 @@ class RunSpec:
     trace: bool
     prompt_node: Prompting | None = None
     questions: tuple[str, ...] = ()
+    hooks: tuple[Hook, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))

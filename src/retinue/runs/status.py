@@ -159,6 +159,7 @@ _INCOMPLETE = {
     StopReason.COST_BUDGET_EXCEEDED: "max_completion_tokens",
     StopReason.REPLY_TRUNCATED: "max_completion_tokens",
     StopReason.CONTENT_FILTERED: "content_filter",
+    StopReason.BLOCKED: "content_filter",
 }
 _AS_REFUSAL = ("chat", "response")  # these APIs report an answer that violates the requested format as a refusal
 _LATER = "Please try again later."
