@@ -31,7 +31,7 @@ from .problems import Problem
 _USUAL = ("agents", "agent", "app")  # what is served of code of which no name is given
 _NAME = r"[A-Za-z_]\w*"
 _OF_FILE = re.compile(rf"(.+\.py)(?::({_NAME}))?", re.DOTALL)
-_OF_MODULE = re.compile(rf"({_NAME}(?:\.{_NAME})*):({_NAME})", re.ASCII)
+OF_MODULE = re.compile(rf"({_NAME}(?:\.{_NAME})*):({_NAME})", re.ASCII)
 _PACKAGE = Path(__file__).parents[1]
 _WANTED = "an Agent, a team, a Pipeline, a list or dict of these, or a function that makes them"
 _loading: ContextVar[str] = ContextVar("LOADING", default="")
@@ -53,7 +53,7 @@ class Target:
         given = str(text)
         if of_file := _OF_FILE.fullmatch(given):
             return cls(Path(of_file[1]), True, name=of_file[2] or "")
-        if (of_module := _OF_MODULE.fullmatch(given)) and not Path(given).exists():
+        if (of_module := OF_MODULE.fullmatch(given)) and not Path(given).exists():
             folder = Path(*of_module[1].split("."))
             file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
             return cls(file, True, of_module[1], of_module[2])
@@ -77,7 +77,7 @@ def load_code(target: Target | str | Path) -> dict[str, Agent | Pipeline]:
         near = suggest_name(target.name, _list_offered(module))
         raise DataError(f"{target.file}: there is no {target.name!r}; {near}")
     name = target.name or _choose(module, target)
-    with _told_by_their_line(target):
+    with told_by_its_line(str(target.file), target.folder):
         return gather(getattr(module, name), f"{target.file}: {name}")
 
 
@@ -202,7 +202,7 @@ def _import(target: Target) -> ModuleType:
         sys.path.insert(0, folder)
     loading = _loading.set(str(target.file))
     try:
-        with _told_by_their_line(target):
+        with told_by_its_line(str(target.file), target.folder):
             if target.module:
                 return call_contained(importlib.import_module, target.module)
             return call_contained(_import_file, target.file.resolve())
@@ -234,20 +234,21 @@ def check_not_loading(called: str) -> None:
 
 
 @contextmanager
-def _told_by_their_line(target: Target) -> Iterator[None]:
-    """Have errors of a user's code told by where they are in it, without our own frames."""
+def told_by_its_line(place: str, folder: Path) -> Iterator[None]:
+    """Have errors of a user's code, which is in `folder`, told by where they are in it, without our own frames. The
+    `place` stands for code of which no line is known."""
     try:
         yield
     except Exception as error:
         raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
         said = str(error) if is_own_error(error) else describe_error(raised)
-        place = _find_line(raised, target.folder)
+        line = _find_line(raised, folder)
         if isinstance(raised, SyntaxError) and raised.filename and raised.lineno:
-            place, said = (Path(raised.filename), raised.lineno), f"{type(raised).__name__}: {raised.msg}"
-        if place is None:
-            own = said if said.startswith(str(target.file)) else f"{target}: {said}"
-            raise (type(error) if isinstance(error, UsageError) else DataError)(own) from error
-        raise DataError(f"{_shorten(place[0])}:{place[1]}: {said}") from error
+            line, said = (Path(raised.filename), raised.lineno), f"{type(raised).__name__}: {raised.msg}"
+        if line is None:
+            own = said if said.startswith(place) else f"{place}: {said}"
+            raise (UsageError if isinstance(error, UsageError) else DataError)(own) from error
+        raise DataError(f"{_shorten(line[0])}:{line[1]}: {said}") from error
 
 
 def _find_line(error: BaseException, folder: Path) -> tuple[Path, int] | None:
