@@ -83,7 +83,7 @@ MODULES = (
     "os", "posix", "builtins", "sys", "subprocess", "importlib", "runpy", "code", "pickle", "marshal", "ctypes",
     "shutil", "socket", "pty", "platform", "webbrowser", "asyncio.subprocess", "multiprocessing", "threading", "timeit",
     "pdb", "cProfile", "doctest", "unittest", "site", "antigravity", "this", "retinue", "retinue.config.builder",
-    "retinue.cli", "retinue.core", "retinue.components", "retinue.models", "yaml", "click", "pydantic", "numpy", "sqlalchemy",
+    "retinue.cli", "retinue.core", "retinue.components", "retinue.models", "yaml", "click", "pydantic", "numpy",
 )  # fmt: skip
 REFUSED = (
     *(f"{module}:{name}" for module in MODULES for name in ("system", "run")),
@@ -93,9 +93,10 @@ REFUSED = (
     "acme.parts:_HIDDEN", "acme.parts:__name__", "acme.parts:__builtins__", "acme.parts:Shouts.run",
     "acme.parts:Shouts.__init__", "acme.parts:Shouts.__class__", "acme.parts:Shouts()", "acme.parts:again ",
     "acme.parts:", ":Shouts", "acme:parts:Shouts", "acme.parts:parts:Shouts", "acme..parts:Shouts",
-    ".acme.parts:Shouts", "acme.parts.:Shouts", "acme/parts:Shouts", "/acme/parts.py:Shouts", "../outside:Shouts", "outside:Shouts",
-    "acme.linked:Shouts", "file:///acme/parts.py:Shouts", "http://acme.test/parts:Shouts", "acme.parts:Shouts\\n",
-    "acme.parts :Shouts", "acme._private:Shouts", "acme.__init__:Shouts", "acmé.parts:Shouts", "acme.parts:Ｓhouts",
+    ".acme.parts:Shouts", "acme.parts.:Shouts", "acme/parts:Shouts", "/acme/parts.py:Shouts", "../outside:Shouts",
+    "outside:Shouts", "acme.linked:Shouts", "file:///acme/parts.py:Shouts", "http://acme.test/parts:Shouts",
+    "acme.parts:Shouts\\n", "acme.parts :Shouts",
+    "acme._private:Shouts", "acme.__init__:Shouts", "acmé.parts:Shouts", "acme.parts:Ｓhouts",
 )  # fmt: skip
 
 
