@@ -157,7 +157,7 @@ def _serve_reloading(context: click.Context, file: Target | None, given: Mapping
 def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.process import run_server
+        from ..server.process import read_keys, run_server
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     use_prices(beside=file.file if file else None)
@@ -174,7 +174,7 @@ def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
         deployment = Deployment.of(read_spec_from_environment(os.environ))
     if (given["dispatch"] == "temporal") != bool(given["temporal"]):
         raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
-    how = _plan(given, port=port, keys=_keys(given["keys"]))
+    how = _plan(given, port=port, keys=read_keys(given["keys"]))
     if given["drive"] == "no" and not how.database.startswith("postgresql"):
         raise UsageError("--drive no needs a database that workers share: --db postgresql://USER@HOST/NAME")
 
@@ -266,11 +266,3 @@ def _leave_own_address(host: str, port: int) -> None:
         if port and (own.port or 80) == port and own.hostname in ("localhost", "127.0.0.1", "::1", "0.0.0.0", host):
             del os.environ["OPENAI_BASE_URL"]
             click.echo("OPENAI_BASE_URL is this server's own address, so its models do not use it", err=True)
-
-
-def _keys(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the given keys and those in the environment."""
-    keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
-    if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
-        raise UsageError("an API key must consist of printable ASCII characters without spaces")
-    return tuple(keys)

@@ -47,7 +47,8 @@ def serve(  # noqa: PLR0913 -- what a server is started with
         db: Where the runs are: a file, or a PostgreSQL URL.
         port: 0 picks a free one.
         user_of: The application's own login, instead of API keys.
-        keys: Accepted besides those in the database; if there are none at all, one is made and shown.
+        keys: Accepted besides those in the database and in RETINUE_API_KEYS; if there are none at all, one is made and
+            shown.
         origins: Whose browser pages may use the server.
         options: Time limits, quotas and so on: those of `retinue serve`.
 
@@ -167,9 +168,9 @@ def _plan(agents: Any, db: str, options: Options | None, **how: Any) -> tuple[De
         from ..store.engines import database_url
         from .agents.deployment import Deployment
         from .context import Options
-        from .process import Serving
+        from .process import Serving, read_keys
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
-    how["keys"], how["origins"] = tuple(how["keys"]), tuple(how["origins"])
+    how["keys"], how["origins"] = read_keys(how["keys"]), tuple(how["origins"])
     deployment = Deployment.of_parts(gather(agents), int(time.time()))
     return deployment, Serving(database_url(str(db)), options or Options(), **how)

@@ -8,7 +8,7 @@ import gc
 import math
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -110,6 +110,14 @@ def run_server(deployment: Deployment, how: Serving) -> None:
     leave_out_prompt_states()
     run_to_completion(serve(deployment, how, ready, made))
     limit_exit()
+
+
+def read_keys(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the given keys and those in the environment. Raises `UsageError` for one that cannot be sent."""
+    keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
+    if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
+        raise UsageError("an API key must consist of printable ASCII characters without spaces")
+    return tuple(keys)
 
 
 def collect_seldom() -> None:
