@@ -155,8 +155,8 @@ def test_a_run_that_was_killed_in_a_tool_goes_on_as_the_tools_effects_say(folder
                 until(lambda: again.get(f"/runs/{run['id']}", cast_to=object)["status"] == "requires_action")  # type: ignore[index]
                 assert ledger(folder) == ["tea"]
                 return
-            found = until(lambda: one if (one := again.responses.retrieve(begun.id)).status == "completed" else None)
-            assert found.output_text == "It is saved."
+            until(lambda: again.responses.retrieve(begun.id).status == "completed")
+            assert again.responses.retrieve(begun.id).output_text == "It is saved."
             assert ledger(folder) == ["tea", "tea"]
 
 

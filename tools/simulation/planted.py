@@ -43,7 +43,7 @@ def _signal_dropped() -> list[Patch]:
 
 def _lease_too_long() -> list[Patch]:
     again = [(processes, name, Prepared(getattr(processes, name)._statement)) for name in ("_ALIVE", "_FIRST")]
-    return [(processes, "_DEAD_AFTER", 1e9), *again]
+    return [(processes, "DEAD_AFTER", 1e9), *again]
 
 
 def _intent_late() -> list[Patch]:

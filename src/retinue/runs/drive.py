@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from ..agent import Run
-from ..core.events import ENDINGS, Finished, Said, Started, Stopped, make_stopped
+from ..core.events import ENDINGS, Finished, Said, Stopped, find_started, make_stopped
 from ..core.protocols import Task
 from ..core.run_context import current_run, enter_run_context
 from ..core.tools.delegation import is_member
@@ -131,7 +131,7 @@ class Drive:
         assigned = await self._context.assign(run)
         writer.trace = trace_run(run, writer.log, assigned.agent.model)
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
-        asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
+        asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         enter_run_context(replace(current_run(), confirm=writer.confirm))
         live.files, live.keep_files = assigned.files, assigned.keep_files

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from ..._internal.concurrency import run_in_thread
 from ..._internal.containment import await_isolated, describe_error
 from ...errors import UsageError
+from ..events import Point
+from ..hooks import Hook, Judgeable, Judgement, group_hooks, run_hooks
 from ..prompt import Ask
 from ..protocols import Chunks, Model
 from ..run_context import current_run
@@ -22,11 +24,20 @@ Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | Non
 
 
 class LibraryEffects:
-    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`."""
+    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`,
+    and `hooks` judge."""
 
-    __slots__ = ("_decisions", "_human", "_model", "toolbox")
+    __slots__ = ("_decisions", "_human", "_model", "hooks", "toolbox")
 
-    def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        human: Human | None,
+        toolbox: Toolbox,
+        decisions: Mapping[str, Decision],
+        hooks: Iterable[Hook] = (),
+    ) -> None:
+        self.hooks = group_hooks(hooks)
         self._human = human
         self.toolbox = toolbox
         self._decisions = decisions
@@ -38,6 +49,10 @@ class LibraryEffects:
         if here.watch is not None:
             here.watch(here.run, request)
         return self._model.reply(request)
+
+    async def judge(self, point: Point, event: Judgeable, step: int) -> Judgement:
+        """Return what the hooks at `point` say of `event`."""
+        return await run_hooks(self.hooks.get(point, ()), event, step, current_run())
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails. An edit that
