@@ -23,7 +23,7 @@ from retinue.store.memory_states import (
     put_state,
     read_states,
     thread_name,
-    user_name,
+    user_names,
 )
 from retinue.store.migrations import migrate
 from retinue.store.run_belongings import delete_unused_files, keep_files
@@ -33,7 +33,7 @@ from sampling import examples
 
 TENANTS = ("a", "b")
 WHAT: dict[str, Stored] = {"images": "images", "memories": "memories"}
-OWNERS = (user_name("u"), thread_name("1"), thread_name("2"))
+OWNERS = (user_names("u")[0], thread_name("1"), thread_name("2"))
 
 
 @pytest.fixture
