@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from fakes.postgres import Postgres
 from fakes.until import until
@@ -18,7 +18,6 @@ from retinue.store.engines import begin_at_once, engine_of
 from retinue.store.memory_states import (
     MemoryState,
     Owner,
-    forget,
     forget_thread,
     put_state,
     read_states,
@@ -33,6 +32,13 @@ from sampling import examples
 
 TENANTS = ("a", "b")
 WHAT: dict[str, Stored] = {"images": "images", "memories": "memories"}
+
+
+def forget(connection: Connection, tenant: str) -> None:
+    """All that is remembered for a tenant."""
+    connection.execute(delete(memories).where(memories.c.tenant == tenant))
+
+
 OWNERS = (user_names("u")[0], thread_name("1"), thread_name("2"))
 
 
