@@ -11,7 +11,7 @@ from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
 from retinue.store.api_keys import create_key
 
-ALONE = ("read", "runs", "agents", "memories", "tools", "prompts", "audit")
+ALONE = ("read", "runs", "agents", "memories", "tools", "secrets", "prompts", "audit")
 _POSTS = {
     "runs": """
         /v1/chat/completions
@@ -62,6 +62,7 @@ _DELETES = {
         /v1/chat/completions/{completion_id}
         /v1/conversations/{conversation_id}
         /v1/conversations/{conversation_id}/items/{item_id}
+        /v1/policies/{policy_id}
         /v1/responses/{response_id}
         /v1/threads/{thread_id}
         /v1/threads/{thread_id}/messages/{message_id}
@@ -74,6 +75,7 @@ _DELETES = {
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
     "tools": "/v1/tools/{tool_id}",
+    "secrets": "/v1/secrets/{name}",
     "memories": """
         /v1/memories
         /v1/memories/{memory_id}
@@ -81,7 +83,7 @@ _DELETES = {
 }
 SCOPES = {
     (method, path): scope
-    for method, table in (("POST", _POSTS), ("DELETE", _DELETES))
+    for method, table in (("POST", _POSTS), ("DELETE", _DELETES), ("PUT", {"secrets": "/v1/secrets/{name}"}))
     for scope, paths in table.items()
     for path in paths.split()
 }
@@ -100,7 +102,12 @@ def operations(served: Serving) -> list[tuple[str, str]]:
 
 def scope_of(operation: tuple[str, str]) -> str:
     if operation[0] == "GET":
-        private = {"/v1/memories": "memories", "/v1/studio/evals": "prompts", "/v1/audit": "audit"}
+        private = {
+            "/v1/memories": "memories",
+            "/v1/secrets": "secrets",
+            "/v1/studio/evals": "prompts",
+            "/v1/audit": "audit",
+        }
         return next((scope for path, scope in private.items() if operation[1].startswith(path)), "read")
     return SCOPES[operation]
 
