@@ -17,6 +17,7 @@ from bench import (
     engine,
     footprint,
     fuzz,
+    hooks,
     hops,
     lists,
     load,
@@ -51,6 +52,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "engine": engine.measure,
     "telemetry": telemetry.measure,
     "metrics": metrics.measure,
+    "hooks": hooks.measure,
 }
 
 
