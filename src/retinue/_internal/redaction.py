@@ -79,6 +79,11 @@ def redact(text: str) -> str:
     return _any_form[0].sub("***", text) if _any_form else text
 
 
+def find_registered(text: str) -> list[tuple[int, int]]:
+    """Return where the secrets are that `redact` would replace in `text`."""
+    return [one.span() for one in _any_form[0].finditer(text)] if _any_form else []
+
+
 def redact_excerpt(text: str, most: int = 60) -> str:
     """Return the beginning of a text from a file, such as an address, without the secrets in it."""
     register_url_secrets(text)

@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 
 from typing_extensions import TypeVar
 
+from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, Observation, Usage
 
 Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
@@ -193,6 +194,7 @@ class RunContext(Generic[Deps]):
         parks: Says whether an interrupted run is continued later, or by another process.
         progress: How far the run is.
         confirm: Looks up whether this process still has the run. Raises if it has not.
+        stored: What a store knows of the run's user, if the run has a store.
     """
 
     deps: Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -212,6 +214,12 @@ class RunContext(Generic[Deps]):
     parks: Callable[[], bool] = lambda: False
     progress: Progress = field(default_factory=Progress)
     confirm: Callable[[], Awaitable[None]] = _confirm_nothing
+    stored: UserRecords | None = None
+
+    @property
+    def records(self) -> UserRecords:
+        """What is known of the run's user: by the store, or by this process."""
+        return self.stored or OfProcess(self.tenant, self.user)
 
     @property
     def trace_id(self) -> str:

@@ -20,7 +20,7 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..limits.quotas import KINDS
 from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from . import account, health, memories
+from . import account, health, memories, policies
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
 from .chat import routes as chat
@@ -58,6 +58,7 @@ ROUTERS = (
     embeddings.router,
     audio.router,
     memories.router,
+    policies.router,
     tools.router,
     studio_agents.router,
     studio_evals.router,

@@ -35,6 +35,7 @@ Action = Literal[
     "file.deleted",
     "quota.set",
     "quota.removed",
+    "policy.revoked",
     "database.migrated",
     "database.backed_up",
     "database.restored",

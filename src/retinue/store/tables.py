@@ -396,6 +396,22 @@ usage_sums = Table(
     Column("cost", BigInteger, nullable=False),
 )
 
+# the same of each user of a tenant, for the days that still count
+user_sums = Table(
+    "user_sums",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("user", String(256), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("part", String(64), primary_key=True),
+    Column("runs", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+)
+
+# what people always allow a user's agents: `user_records`
+policies = _owned("policies", Column("body", _JSON, nullable=False), _by_user("policies"))
+
 # who did what: `audit_log`
 audit_entries = _owned(
     "audit_entries",

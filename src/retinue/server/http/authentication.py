@@ -39,6 +39,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "vector_stores": "agents",
     "models": "agents",
     "memories": "memories",
+    "policies": "runs",
     "tools": "tools",
 }
 _SPECIAL: tuple[tuple[re.Pattern[str], ScopeName], ...] = (  # also to read
