@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from ..events import (
     Paused,
     Point,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Started,
@@ -101,15 +103,7 @@ class _Drive:
             started = await self._start(started)
             self.opens = not started.history
             while not isinstance(sent, ENDINGS):
-                request = self._advance_strategy(sent)
-                if isinstance(request, AgentFinish):
-                    sent = await self._end(request, started)
-                    continue
-                sent = await self._serve(request)
-                while reports:  # not between a verdict and what follows from it
-                    await self.effects.tell(reports.popleft())
-                if isinstance(sent, Finished):  # a tool's result, directly
-                    sent = await self._end(AgentFinish(sent.return_values), started)
+                sent = await self._go_on(self._advance_strategy(sent), started, reports)
             await self._tell_end(sent)
         except asyncio.CancelledError:
             await self._tell_end(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))
@@ -123,6 +117,19 @@ class _Drive:
         finally:
             self.deadline.stop()
             self._close_flow()
+
+    async def _go_on(
+        self, request: Request | AgentFinish, started: Started, reports: deque[Reported]
+    ) -> Sent | Finished | Stopped | None:
+        """Serve a request, or end the run. Return what the strategy is sent, or the end of the run."""
+        if isinstance(request, AgentFinish):
+            return await self._end(request, started)
+        sent = await self._serve(request)
+        while reports:  # not between a verdict and what follows from it
+            await self.effects.tell(reports.popleft())
+        if isinstance(sent, Finished):  # a tool's result, directly
+            return await self._end(AgentFinish(sent.return_values), started)
+        return sent
 
     async def _start(self, started: Started) -> Started:
         """Tell the first event, as hooks leave it. Raises `Halt`."""
