@@ -64,7 +64,7 @@ def test_the_next_such_call_of_the_user_asks_nobody_and_the_log_says_why() -> No
     tell(person, "a@x.org")
     log = tell(person, "a@x.org")
     (decision,) = decisions(log)
-    (policy,) = PROCESS.of("", "ann")
+    (policy,) = PROCESS.policies["", "ann"]
     assert decision == Decision("approve", policy=policy)
     assert (len(person.asked), SENT) == (1, ["a@x.org", "a@x.org"])
     assert any(isinstance(event, Paused) for event in log)
@@ -81,7 +81,7 @@ def test_no_other_user_and_no_other_agent_has_it(other: Any) -> None:
 def test_a_revoked_policy_counts_no_more() -> None:
     person = Person(Decision("approve", always="call"), Decision("reject"))
     tell(person, "a@x.org")
-    PROCESS.of("", "ann").clear()
+    PROCESS.policies["", "ann"].clear()
     tell(person, "a@x.org")
     assert len(person.asked) == 2
 

@@ -18,37 +18,29 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--tenant", help="Only those of this tenant.  [default: all]")
 @JSON_OPTION
 @DB_OPTION
-def list_(db: str, as_json: bool, tenant: str | None) -> int:
+def list_(db: str, as_json: bool) -> int:
     """List them, oldest first."""
     with server_database(db, read=True) as connection:
         from ..store.tables import policies
 
-        wanted = () if tenant is None else (policies.c.tenant == tenant,)
-        found = connection.execute(policies.select().where(*wanted).order_by(policies.c.number)).all()
+        found = connection.execute(policies.select().order_by(policies.c.number)).all()
     if as_json:
-        print_json([{"id": row.id, "tenant": row.tenant, "user": row.user, **row.body} for row in found])
-    elif not found:
-        click.echo("no policies", err=True)
-    else:
-        heads = ("ID", "WHEN", "TENANT", "USER", "AGENT", "TOOL", "ALWAYS", "ARGUMENTS")
-        rows = [
-            (
-                row.id,
-                format_date(row.created_at),
-                *(clean(one) for one in (row.tenant, row.user or "", row.body["agent"], row.body["tool"])),
-                *(
-                    clean(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False))
-                    for one in (row.body["always"], row.body["tool_input"])
-                ),
-            )
-            for row in found
-        ]
-        for line in table_lines(heads, rows):
-            click.echo(line)
+        print_json([{name: value for name, value in row._mapping.items() if name != "number"} for row in found])
+        return 0
+    names = ("agent", "tool", "always", "tool_input")
+    rows = [
+        (row.id, format_date(row.created_at), *map(_say, (row.tenant, row.user, *(row.body[name] for name in names))))
+        for row in found
+    ]
+    for line in table_lines(("ID", "WHEN", "TENANT", "USER", "AGENT", "TOOL", "ALWAYS", "ARGUMENTS"), rows):
+        click.echo(line)
     return 0
+
+
+def _say(value: object) -> str:
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 @command.command("revoke")
@@ -60,9 +52,8 @@ def revoke(db: str, policy_id: str) -> int:
         from ..store.tables import policies
 
         gone = policies.delete().where(policies.c.id == policy_id).returning(policies.c.tenant)
-        row = connection.execute(gone).first()
-        if row is None:
+        if (tenant := connection.execute(gone).scalar()) is None:
             raise UsageError(f"there is no policy {policy_id!r:.80}; retinue policies list shows those that there are")
-        record_act(connection, row.tenant, "policy.revoked", policy_id)
+        record_act(connection, tenant, "policy.revoked", policy_id)
     click.echo(f"{policy_id} was revoked")
     return 0

@@ -108,10 +108,10 @@ class UserRecords(Protocol):
 
 
 class ProcessRecords:
-    """Keeps it in this process, for each tenant and user."""
+    """Keeps it in this process: what users used on a day, and their policies by their ids."""
 
     def __init__(self) -> None:
-        self._policies: defaultdict[tuple[str, str], dict[str, Policy]] = defaultdict(dict)
+        self.policies: defaultdict[tuple[str, str], dict[str, Policy]] = defaultdict(dict)
         self._used: dict[tuple[str, str], tuple[int, UserUse]] = {}
 
     def add(self, tenant: str, user: str, usage: Usage = UNUSED, runs: int = 0) -> None:
@@ -125,16 +125,11 @@ class ProcessRecords:
         day, used = self._used.get((tenant, user), (0, UserUse()))
         return used if day == int(time.time() // DAY) else UserUse()
 
-    def of(self, tenant: str, user: str) -> dict[str, Policy]:
-        """Return the policies of a user by their ids; whoever changes them changes what is kept."""
-        return self._policies[tenant, user]
-
 
 PROCESS = ProcessRecords()
 
 
-@dataclass(frozen=True, slots=True)
-class OfProcess:
+class OfProcess(NamedTuple):
     """The part of `PROCESS` that is about a user."""
 
     tenant: str
@@ -142,13 +137,13 @@ class OfProcess:
 
     async def used_today(self) -> UserUse:
         """Return what the user's runs in this process used today."""
-        return PROCESS.used(self.tenant, self.user)
+        return PROCESS.used(*self)
 
     async def policies(self) -> list[Policy]:
         """Return what is always allowed in this process."""
-        return [*PROCESS.of(self.tenant, self.user).values()]
+        return [*PROCESS.policies[self].values()]
 
     async def keep(self, policy: Policy) -> bool:
         """Keep a policy until the process ends."""
-        PROCESS.of(self.tenant, self.user)[policy.id] = policy
+        PROCESS.policies[self][policy.id] = policy
         return True

@@ -116,10 +116,8 @@ def _measure_iban(said: str) -> int:
         if character.isalnum():
             seen += character.upper()
             if len(seen) == wanted:
-                whole = at + 1 == len(said) or not said[at + 1].isalnum()
-                return (
-                    at + 1 if whole and int("".join(str(int(one, 36)) for one in seen[4:] + seen[:4])) % 97 == 1 else 0
-                )
+                number = int("".join(str(int(one, 36)) for one in seen[4:] + seen[:4]))
+                return at + 1 if number % 97 == 1 and not said[at + 1 : at + 2].isalnum() else 0
     return 0
 
 
@@ -178,9 +176,7 @@ def _classify(text: str, groups: Sequence[tuple[int, int]], first: int, last: in
         return ""
     before, after = text[max(0, first - _BEFORE) : first], text[last : last + 2]
     joined = before[-1:].isalnum() or (before[-1:] in ("-", "/", ".", "_") and before[-2:-1].isalnum())
-    goes_on = (after[:1].isalnum() and after[0] not in "xe") or (
-        after[:1] in ("-", "/", ".", "_") and after[1:].isdigit()
-    )
+    goes_on = after[1:].isdigit() if after[:1] in ("-", "/", ".", "_") else after[:1].isalnum() and after[0] not in "xe"
     if joined or goes_on:
         return ""
     number = "".join(text[begin:end] for begin, end in groups)
@@ -192,10 +188,8 @@ def _classify(text: str, groups: Sequence[tuple[int, int]], first: int, last: in
 
 
 def _is_card(number: str) -> bool:
-    doubled = (int(one) * (2 - (len(number) - at) % 2) for at, one in enumerate(number))
-    return (
-        number[0] in "23456" and number != number[0] * len(number) and sum(n - 9 * (n > 9) for n in doubled) % 10 == 0
-    )
+    doubled = [int(one) * (2 - (len(number) - at) % 2) for at, one in enumerate(number)]
+    return number[0] in "23456" and len({*number}) > 1 and sum(one - 9 * (one > 9) for one in doubled) % 10 == 0
 
 
 def _is_tax_id(number: str, sizes: Sequence[int], before: str) -> bool:

@@ -225,7 +225,7 @@ class Run(Generic[Answer]):
             history=(*recalled, *self._task.history),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
-            **{name: one for name, one in self.given.items() if name != "deps"},
+            **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
 
     async def _find_abilities(self) -> Capabilities:

@@ -89,8 +89,9 @@ export class RunFold {
     this.#use(seen.usage);
   }
 
-  judged({ step, point, hook, verdict, reason, call_id }, event) {
-    const span = this.#open("hook", step, event, { point, hook, verdict, reason: reason ?? "", call: call_id });
+  judged({ step, point, hook, verdict, reason, call_id, usage }, event) {
+    const span = this.#open("hook", step, event, { point, hook, verdict, reason: reason ?? "", call: call_id, usage });
+    this.#use(usage);
     Object.assign(span, { end: event.created_at, state: verdict === "block" ? "failed" : "done" });
   }
 
@@ -219,7 +220,8 @@ export function title(span) {
 /** One line on what a span did. */
 export function summary(span) {
   if (span.kind === "model") return line(span.reply ? span.reply.text || called(span.reply) : span.said);
-  if (span.kind === "hook") return line(`${verdictOf(span)}${span.reason ? `: ${span.reason}` : ""}`);
+  if (span.kind === "hook")
+    return span.reason ? line(`${POINTS[span.point] ?? span.point}: ${span.reason}`) : verdictOf(span);
   if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
   const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
   if (last) return line(last.text);

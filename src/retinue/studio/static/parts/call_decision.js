@@ -19,7 +19,7 @@ export function CallDecision({ call, decide, busy = false }) {
   const [mode, setMode] = useState(null);
   return html`<section class="decision" aria-label=${`${call.tool} waits for a decision`}>
     <p><strong>${call.tool}</strong> waits for you to decide.${call.question && html` <span class="muted">${call.question}</span>`}</p>
-    ${mode !== "edit" && html`<${Json} label="Arguments" value=${call.arguments} lines=${10} />`}
+    ${mode !== "edit" && mode !== "always" && html`<${Json} label="Arguments" value=${call.arguments} lines=${10} />`}
     ${
       mode === null
         ? html`<div class="actions">

@@ -26,10 +26,11 @@ export function SpanDetail({ row, spans, requests, actions }) {
 }
 
 function Facts({ span, member }) {
-  const usage = span.reply?.usage ?? span.observation?.usage;
+  const usage = span.reply?.usage ?? span.observation?.usage ?? span.usage;
   const facts = [
     `step ${span.step}`,
     span.end !== null &&
+      span.kind !== "hook" &&
       duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
     span.reply?.first_token_seconds ? `first token after ${duration(span.reply.first_token_seconds)}` : null,
     usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,

@@ -65,6 +65,7 @@ const NO = { model: "no reply", hook: "blocked" };
 function timeOf(row) {
   const span = row.span ?? stepSpan(row);
   if (span.end === null) return "…";
+  if (span.kind === "hook") return "";
   return duration((!row.member && span.observation?.seconds) || span.end - span.start);
 }
 
