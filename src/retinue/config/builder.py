@@ -130,7 +130,8 @@ class Builder:
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
         fail(sorted(self.spec.source.locate_problem(one) for one in self._resolve_params(agent).missing))
-        self._check_variables(*filter(None, (agent.params.model, agent.params.prompt_node)))
+        hooks = [one for one in agent.params.hooks or () if one in self._parts]
+        self._check_variables(*hooks, *filter(None, (agent.params.model, agent.params.prompt_node)))
         with self._locate_errors(agent):
             return self._build_agent(agent, tools, [])
 
@@ -234,8 +235,11 @@ class Builder:
             "tools": tools, "name": spec.name, "human": self.human, "require_human_feedback": asked,
             "budget": with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params}),
         }  # fmt: skip
+        hooks = list_hooks(self._build_hook(name) for name in params.get("hooks", ()))
         if params.get("role") == "executor":
-            return Executor(**common)
+            executor = Executor(**common)
+            executor.hooks = hooks
+            return executor
         strategy = STRATEGIES[name := params.get("strategy", "auto")]
         if params.get("role") == "planner":
             strategy = Planner(approve=bool(asked) or name == "humanInLoopPlanExec")
@@ -244,6 +248,7 @@ class Builder:
             answer=params.get("answer", str),
             memory=memories,
             questions=params.get("questions", ()),
+            hooks=hooks,
             **self._build_model(params),
             **common,
         )
@@ -275,6 +280,13 @@ class Builder:
             return [ConversationMemory(path=None if kept is None else resolve_path_within(self._folder, kept))]
         named = params.get("memory", ())
         return [self._build_part(name) for name in ([named] if isinstance(named, str) else named)]
+
+    def _build_hook(self, name: str) -> Any:
+        """Return what an agent's `hooks` name: a component, or code, which may be a class without parameters."""
+        if not is_named_code(name):
+            return self._build_part(name)
+        found = load_named_code(name, self._folder)
+        return call_contained(found) if isinstance(found, type) else found
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 

@@ -36,7 +36,8 @@ from .problems import (
     validate,
 )
 from .references import name_worker_tool
-from .registry import COMPONENTS, ENGINES, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
+from .named_code import is_named_code, parse_named_code
+from .registry import COMPONENTS, ENGINES, GUARDRAILS, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions
 from .tool_files import ToolFiles, check_entries, check_params, parse_callable, resolve_path_within
 
@@ -173,6 +174,7 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
         yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
         yield from _check_prompts(params, sections["components"])
         yield from _check_memory(params, sections["components"], files)
+        yield from _check_hooks(params, sections["components"], files.folder)
         yield from _check_limits(params)
         checks = _ToolChecks(parts, files, shared, {})
         yield from checks.check_tools(params.at("tools"))
@@ -266,6 +268,16 @@ def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles
         yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
     else:
         yield from find_invalid(store.at("path"), partial(resolve_path_within, files.folder))
+
+
+def _check_hooks(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
+    types = {name: one.at("type").text for name, one in components.items()}
+    guards = [name for name, type_ in types.items() if type_ in GUARDRAILS or is_named_code(type_)]
+    for one in params.at("hooks"):
+        if is_named_code(one.value):
+            yield from find_invalid(one, partial(parse_named_code, folder=folder))
+        else:
+            yield from find_unknown(one, "hook", guards)
 
 
 def _check_limits(params: Node) -> Iterator[Found]:

@@ -299,18 +299,19 @@ class ComparedRun(RecordedEffects):
     ) -> Judgement | None:
         """Return what the hooks of today say, or `None` where the log does not have the event as it was judged. Raises
         `ReplayEnd` if they say something else than is `recorded`, from `place` on."""
-        hooks = {one.name: one for one in self._hooks.get(point, ())}
-        judged = [one for one in hooks.values() if one.replays]
+        hooks = self._hooks.get(point, ())
+        names = {one.name for one in hooks}
+        judged = [one for one in hooks if one.replays]
         whole = point in _AS_JUDGED or not recorded
-        if not whole or any(one.hook in hooks and not hooks[one.hook].replays for one in recorded):
-            gone = next((at for at, one in enumerate(recorded) if one.hook not in hooks), None)
+        if not whole or not {one.name for one in hooks if not one.replays}.isdisjoint(one.hook for one in recorded):
+            gone = next((at for at, one in enumerate(recorded) if one.hook not in names), None)
             if gone is not None:
                 raise self._differ(place[gone : gone + 1], event)
             return None
         found = await run_hooks(judged, event, step, self._context)
         then, now = ([(one.hook, one.verdict) for one in verdicts] for verdicts in (recorded, found.verdicts))
         at = next((at for at in range(max(len(then), len(now))) if then[at : at + 1] != now[at : at + 1]), None)
-        if at is not None and not (self._accepting and {*then, *now} <= {(name, "change") for name in hooks}):
+        if at is not None and not (self._accepting and {*then, *now} <= {(name, "change") for name in names}):
             raise self._differ(place[at : at + 1], found.verdicts[at] if at < len(now) else event)
         return found
 

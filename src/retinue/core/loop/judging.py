@@ -103,7 +103,7 @@ def apply_decision(verdict: Judged, decision: Decision) -> tuple[Any, str]:
                 return edit_content(verdict.about, said), ""
             case "approve" | "edit":
                 return verdict.about, ""
-    except UsageError as error:
+    except (UsageError, ValueError) as error:
         return verdict.about, f"a person edited it so that it does not fit: {error}"
     return verdict.about, f"a person refused it{f': {said}' if said else ''}"
 
