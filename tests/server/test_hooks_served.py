@@ -15,6 +15,7 @@ import pytest
 from fakes.app_server import KEY, Serving
 from retinue import Agent, AskPerson, Block, Change, Hook, PromptModel, tool
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the SDK, for assistants
 SECRET = "4111-1111"
 PAID: list[str] = []
 

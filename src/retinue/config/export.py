@@ -86,6 +86,8 @@ class SpecWriter:
             return agent.name
         params = self._write_agent_parameters(agent.spec)
         params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in agent.tools])
+        if agent.hooks:
+            params["hooks"] = list(dict.fromkeys(self._write_hook(one, agent.name) for one in agent.hooks))
         self._add_item("agents", {"name": agent.name, "params": params})
         return agent.name
 
@@ -117,8 +119,6 @@ class SpecWriter:
             params[key] = self.add(getattr(spec, key), f"{spec.name}_{key}")
         if memories := [self.add(memory, f"{spec.name}_memory") for memory in spec.memories]:
             params["memory"] = memories
-        if spec.hooks:
-            params["hooks"] = list(dict.fromkeys(self._write_hook(one, spec.name) for one in spec.hooks))
         if spec.budget != Budget():
             limits = {one.name: (getattr(spec.budget, one.name), one.default) for one in fields(Budget)}
             params["budget"] = {name: value for name, (value, default) in limits.items() if value != default}
