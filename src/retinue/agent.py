@@ -246,7 +246,8 @@ class Agent(YamlSerializable):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        others = [self.model.name, self.questions, *(type(memory).__name__ for memory in self.memories)]
+        others = [self.model.name, self.questions, [one.name for one in self.hooks]]
+        others += [type(memory).__name__ for memory in self.memories]
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(self, question: str, **options: Unpack[RunOptions]) -> Run:

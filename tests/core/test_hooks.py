@@ -615,11 +615,9 @@ def test_a_replay_says_at_which_event_hooks_judge_otherwise() -> None:
         assert "the hook new" in found.now
 
 
-@pytest.mark.parametrize("point", ALL)
+@pytest.mark.parametrize("point", [point for point in ALL if point != "before_tool"])  # whose input has no secret
 def test_a_replay_without_the_hook_that_changed_something_differs_there(point: str) -> None:
     result = agent(World(), redactor(point)).run(f"Pay Ada from {SECRET}")
-    if not judged(result.events):
-        pytest.skip("nothing is changed there")
     found = replay(agent(World(), ()), stored(result.events)).differs
     assert found is not None, point
     assert found.event == number(result.events, Judged), str(found)

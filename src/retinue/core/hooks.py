@@ -20,7 +20,7 @@ from .._internal.redaction import redact
 from ..errors import UsageError
 from .events import Asked, Called, Finished, Judged, Observed, Point, Replied, Started, Stopped, call_of
 from .run_context import RunContext, ToolCall, run_context
-from .values import AgentAction, Observation, Reply
+from .values import UNUSED, AgentAction, Observation, Reply
 
 logger = logging.getLogger(__name__)
 Judgeable: TypeAlias = Started | Asked | Replied | Called | Observed | Finished | Stopped
@@ -163,35 +163,36 @@ async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context:
     otherwise. What a hook used of models is told with its verdict, also if it lets the event pass."""
     verdicts: list[Judged] = []
     for one in hooks:
-        charged = ToolCall("", one.name)
+        call: ToolCall | None = None
         try:
             verdict: Any = call_contained(one.function, event, context)
-            if verdict is not None and inspect.isawaitable(verdict):
-                with run_context(replace(context, call=charged)):
-                    verdict = await await_isolated(verdict, one.seconds)
             if verdict is None:
-                if charged.usage:
-                    verdicts.append(Judged(step, one.point, one.name, "pass", "", call_of(event), usage=charged.usage))
                 continue
+            if inspect.isawaitable(verdict):
+                call = ToolCall("", one.name)
+                with run_context(replace(context, call=call)):
+                    verdict = await await_isolated(verdict, one.seconds)
             kind, why = _read_verdict(event, verdict)
+            event = _complete_change(event, verdict.event) if kind == "change" else event
         except Exception as error:
             said = f"it took longer than {one.seconds:g} s" if isinstance(error, TimedOut) else describe_error(error)
             logger.warning("the hook %s (%s) failed: %s", one.name, one.point, redact(said), exc_info=error)
-            if one.on_error == "pass":
-                continue
-            kind, why = "block", f"the hook {one.name} failed: {said}"
-        if kind == "change":
-            event = _complete_change(event, verdict.event)
+            kind, why = ("pass", "") if one.on_error == "pass" else ("block", f"the hook {one.name} failed: {said}")
+        used = UNUSED if call is None else call.usage
+        if kind == "pass" and not used:
+            continue
         about = None if kind != "ask" or isinstance(event, Stopped) else event
-        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, charged.usage))
-        if kind != "change":
+        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, used))
+        if kind in ("block", "ask"):
             break
     return Judgement(event, tuple(verdicts))
 
 
-def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["change", "block", "ask"], str]:
+def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["pass", "change", "block", "ask"], str]:
     """Return the kind of a verdict and its reason. Raises `UsageError` for what is none."""
     match verdict:
+        case None:
+            return "pass", ""
         case Change(event=changed, reason=reason):
             if flaw := _find_flaw(event, changed):
                 raise UsageError(flaw)
@@ -223,7 +224,8 @@ def _find_flaw(before: Any, after: Any) -> str:
 
 
 def _complete_change(before: Any, after: Any) -> Any:
-    """Return a changed event, in which what follows from the change is changed, too."""
+    """Return a changed event, in which what follows from the change is changed, too. Raises `ValueError` if an answer
+    with a schema is no JSON any more."""
     if isinstance(after, Replied):  # a vendor's own record of the reply has it as it was
         return replace(after, reply=replace(after.reply, state=None))
     if isinstance(after, Finished) and after.answer != before.answer:

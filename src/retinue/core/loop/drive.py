@@ -236,13 +236,14 @@ class _Drive:
         step = self.meter.steps + (not request.aside)
         too_long: WindowExceeded | None = None
         if "before_model" in self.points:
-            request = replace(request, prompt=self.changes.copy(request.prompt))
+            copy = self.changes.copy(request.prompt)
+            request = request if copy is request.prompt else replace(request, prompt=copy)
         while True:
             fitted, shortened = self._fit_prompt(request, again=too_long is not None)
             if too_long and not shortened:
                 raise too_long
-            asked = Asked(step, 0, (), closing is not None, request.problem, request.aside, shortened)
-            request, fitted, asked = await self._tell_request(request, fitted, asked)
+            about = step, closing is not None, shortened
+            request, fitted, asked = await self._tell_request(request, fitted, *about)
             try:
                 sent = request if fitted is request.prompt else replace(request, prompt=fitted)
                 replied = await self._reply(sent, asked)
@@ -253,19 +254,22 @@ class _Drive:
                 self.window.learn(fitted, replied.reply)
                 return replied.reply
 
-    async def _tell_request(self, request: Ask, fitted: Prompt, asked: Asked) -> tuple[Ask, Prompt, Asked]:
+    async def _tell_request(
+        self, request: Ask, fitted: Prompt, step: int, closing: bool, shortened: int
+    ) -> tuple[Ask, Prompt, Asked]:
         """Tell a request as hooks leave it. Return it, with its prompt as it is and as it is sent. Raises `Halt`."""
         number, full = self.prompts.extend(fitted)
         if number is None:
             number, self.prompt_count = self.prompt_count, self.prompt_count + 1
         new = tuple([replace(one, state=None) if one.state else one for one in full])  # each reply has its own
-        asked = replace(asked, prompt=number, messages=new)
+        asked = Asked(step, number, new, closing, request.problem, request.aside, shortened)
         if "before_model" in self.points:
             asked, blocked = await self.judges.judge("before_model", asked, asked.step)
             if blocked:
                 raise Halt(Stopped(StopReason.BLOCKED, blocked))
-            copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
-            request = replace(request, prompt=copy)
+            if asked.messages is not new:
+                copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
+                request = replace(request, prompt=copy)
         self.prompts.keep(fitted, number)
         await self.effects.tell(asked)
         self.meter.add(asked)
