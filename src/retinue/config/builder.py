@@ -243,6 +243,7 @@ class Builder:
             strategy=strategy,
             answer_schema=params.get("answer_schema"),
             memory=memories,
+            hooks=[self._build_part(name) for name in params.get("hooks", ())],
             questions=params.get("questions", ()),
             **self._build_model(params),
             **common,

@@ -100,6 +100,8 @@ class SpecWriter:
 
     def _write_agent_parameters(self, spec: RunSpec) -> dict[str, Any]:
         """Return an agent's parameters, without its tools."""
+        if spec.hooks:
+            raise UsageError(f"{spec.name} has hooks, which cannot be written to a file; name guardrails there")
         params: dict[str, Any] = {"role": "executor"}
         if not isinstance(spec.strategy, GivenActions):
             params = _write_strategy_parameters(spec, spec.strategy)
