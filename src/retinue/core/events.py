@@ -24,7 +24,7 @@ from .values import (
 if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
 
-    from .values import UNSAID
+    from .values import UNKNOWN, UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,18 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported(WithFields):
+    """Code of the run said how far it is: with `done` of `total`, if they are numbers, in a unit of its own. `call_id`
+    is the call in which it did, if it was a tool's. Replay skips it."""
+
+    step: int
+    text: str
+    call_id: Annotated[str, UNSAID] = ""
+    done: Annotated[float | None, UNKNOWN] = None
+    total: Annotated[float | None, UNKNOWN] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The strategy returned an answer."""
 
@@ -210,7 +222,21 @@ class Said(WithFields):
     reasoning: Annotated[str, UNSAID] = ""
 
 
-Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Judged | Finished | Stopped | Said
+Event = (
+    Started
+    | Asked
+    | Retried
+    | Replied
+    | Called
+    | Observed
+    | Paused
+    | Resumed
+    | Judged
+    | Finished
+    | Stopped
+    | Reported
+    | Said
+)
 ENDINGS = (Finished, Stopped)
 KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 
@@ -220,7 +246,7 @@ def call_of(event: Event) -> str:
     match event:
         case Called(action=AgentAction(id=call)) | Paused(action=AgentAction(id=call)) | Resumed(call_id=call):
             return call
-        case Judged(call_id=call):
+        case Judged(call_id=call) | Reported(call_id=call):
             return call
         case Observed(observation=seen):
             return seen.call_id

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
 
     UNSAID = Field(exclude_if=operator.not_)  # a log does not mention the default
+    UNKNOWN = Field(exclude_if=lambda value: value is None)  # nor that something is not known
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -62,7 +63,9 @@ class WithFields:
         from pydantic import AliasChoices, Field
 
         unsaid = Field(exclude_if=operator.not_)
-        vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices, UNSAID=unsaid)
+        unknown = Field(exclude_if=lambda value: value is None)
+        names = {"Field": Field, "AliasChoices": AliasChoices, "UNSAID": unsaid, "UNKNOWN": unknown}
+        vars(sys.modules[cls.__module__]).update(names)
         return handler(source)
 
 
@@ -213,6 +216,7 @@ class Observation(WithFields):
         stale: The run has seen the same before.
         usage: Tokens of agents that the tool called.
         files: What the tool returned beside text, for a model that can read it.
+        data: What the tool returned for the application, as JSON. No model is shown it.
     """
 
     call_id: str
@@ -224,6 +228,7 @@ class Observation(WithFields):
     stale: bool = False
     usage: Usage = Usage()
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
+    data: Annotated[Any, UNKNOWN] = field(default=None, repr=False, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from ..core.events import (
     Paused,
     Point,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -313,7 +314,7 @@ def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
         if isinstance(one.event, Stopped) and one.event.reason in LIMITS:
             del kept[find_closing([earlier.event for earlier in kept]) :]
         of_member = "/" in call_of(one.event)  # its own run asks that
-        if not (of_member or isinstance(one.event, Said | Finished | Stopped)):
+        if not (of_member or isinstance(one.event, Said | Reported | Finished | Stopped)):
             kept.append(one)
     return kept
 

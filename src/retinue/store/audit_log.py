@@ -32,6 +32,8 @@ Action = Literal[
     "tool.registered",
     "tool.removed",
     "memory.deleted",
+    "secret.set",
+    "secret.deleted",
     "file.deleted",
     "quota.set",
     "quota.removed",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from ..budgets import Budget, Meter
 from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
+from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
+from .event_stream import with_reports
 from .judging import ASKS, Judges, apply_decision, describe_waiting
 
+T = TypeVar("T")
 AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the records of their intents
 
 
@@ -102,12 +106,13 @@ class ToolTurn:
         ready = [self._begun[call] for call in calls if call not in settled]
         started = [self._effects.call(action, self._divide_budget) for action in ready]
         if len(started) == 1:  # no task of its own, which would cost more than the rest of the turn
-            await self._await_call(self._deadline.wait(started[0]))
+            await self._await_call(self._reporting(self._deadline.wait(started[0])))
             return [*waiting, *await self._settle_held(calls)]
         running = {asyncio.ensure_future(call) for call in started}
         try:
             while running:
-                done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
+                first = asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                done, running = await self._reporting(self._deadline.wait(first))
                 for task in done:
                     await self._await_call(task)
         finally:
@@ -116,6 +121,9 @@ class ToolTurn:
             if running:
                 await asyncio.gather(*running, return_exceptions=True)
         return [*waiting, *await self._settle_held(calls)]
+
+    def _reporting(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        return with_reports(work, current_run().progress, self._effects.tell)
 
     async def _clear_call(self, call: str) -> bool:
         """Return whether the action is begun or settled; otherwise it waits for a person."""
