@@ -39,6 +39,7 @@ from .specs import SECTIONS, FileSpec
 VERSION = 1
 _WORDS = ("description", "script", "questions")  # which name no files
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
+_FUNCTIONS = {"dynamic_tools": "tool_functions", "deps_of": "deps_of", "hooks": "hooks"}  # their fields
 
 
 class SpecWriter:
@@ -100,10 +101,8 @@ class SpecWriter:
 
     def _write_agent_parameters(self, spec: RunSpec) -> dict[str, Any]:
         """Return an agent's parameters, without its tools."""
-        if lost := "dynamic_tools" if spec.tool_functions else "deps_of" if spec.deps_of is not None else "":
+        if lost := next((name for name, field in _FUNCTIONS.items() if getattr(spec, field)), ""):
             raise UsageError(f"{spec.name}: {lost} cannot be written, as it is a function; leave it out")
-        if spec.hooks:
-            raise UsageError(f"{spec.name} has hooks, which cannot be written to a file; name guardrails there")
         params: dict[str, Any] = {"role": "executor"}
         if not isinstance(spec.strategy, GivenActions):
             params = _write_strategy_parameters(spec, spec.strategy)
