@@ -143,7 +143,7 @@ def test_tokens_of_a_run_under_way_count_at_the_next_step(tmp_path: Any) -> None
 
     script = [{"when": "", "call": {"tool": "look", "input": {"at": at}}, "times": 1} for at in range(9)]
     agent = Agent(
-        PromptModel(script=script), [look], name="mailer", strategy="tool_calling", hooks=[SpendPerDay(tokens=150)]
+        PromptModel(script=script), [look], name="mailer", strategy="tool_calling", hooks=[SpendPerDay(tokens=60)]
     )
     with Serving(tmp_path, {"mailer": agent}) as served:
         ann = key(served, "ann")

@@ -133,7 +133,8 @@ def test_rejected_in_chat_the_model_is_told_that_it_is_withheld(client: openai.O
     PAID.clear()
     messages: list[Any] = [{"role": "user", "content": "Pay Ada"}]
     first = client.chat.completions.create(model="asks", messages=messages).choices[0]
-    (call,) = first.message.tool_calls or ()
+    assert first.message.tool_calls
+    call = first.message.tool_calls[0]
     refusal = json.dumps({"decision": "reject", "message": "no"})
     messages += [first.message.model_dump(), {"role": "tool", "tool_call_id": call.id, "content": refusal}]
     last = client.chat.completions.create(model="asks", messages=messages).choices[0]
@@ -142,7 +143,7 @@ def test_rejected_in_chat_the_model_is_told_that_it_is_withheld(client: openai.O
 
 def test_hooks_know_the_run_they_judge(tmp_path: Path) -> None:
     seen: list[Any] = []
-    noting = agent("notes", Hook("before_run", lambda e, c: seen.append((c.run[:4], c.tenant, c.agent))))  # type: ignore[func-returns-value]
+    noting = agent("notes", Hook("before_run", lambda e, c: seen.append((c.run[:4], c.tenant, c.agent))))
     with Serving(tmp_path, {"notes": noting}) as server:
         server.ask("POST", "/v1/responses", {"model": "notes", "input": "Which card?"})
     assert seen == [("run_", "default", "notes")]

@@ -18,7 +18,6 @@ from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
 from ..core.component import component
-from ..core.hooks import list_hooks
 from ..core.loop.effects import Human
 from ..core.protocols import Memory, Model
 from ..core.tools.tool import Tool
@@ -244,11 +243,8 @@ class Builder:
             "tools": tools, "name": spec.name, "human": self.human, "require_human_feedback": asked,
             "budget": with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params}),
         }  # fmt: skip
-        hooks = list_hooks(self._build_hook(name) for name in params.get("hooks", ()))
         if params.get("role") == "executor":
-            executor = Executor(**common)
-            executor.hooks = hooks
-            return executor
+            return Executor(**common)
         name = params.get("strategy", "auto")
         strategy = load_strategy(name, self._folder) if is_named_code(name) else STRATEGIES[name]
         if params.get("role") == "planner":
@@ -258,7 +254,7 @@ class Builder:
             answer=params.get("answer", str),
             memory=memories,
             questions=params.get("questions", ()),
-            hooks=hooks,
+            hooks=[self._build_hook(name) for name in params.get("hooks", ())],
             **self._build_model(params),
             **common,
         )

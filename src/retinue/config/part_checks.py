@@ -6,7 +6,7 @@ definitions from an API may not contain a command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -205,7 +205,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory")
+        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks")
         yield from _forbid(params, keys, "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
@@ -256,12 +256,16 @@ def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Fou
                 yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
 
 
+def _list_of(components: Mapping[str, Node], types: Container[str]) -> list[str]:
+    """Return the names of the components of these types, and of those whose types code says."""
+    found = {name: one.at("type").text for name, one in components.items()}
+    return [name for name, type_ in found.items() if type_ in types or is_named_code(type_)]
+
+
 def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles) -> Iterator[Found]:
     named = params.at("memory")
-    types = {name: one.at("type").text for name, one in components.items()}
-    memories = [name for name, type_ in types.items() if type_ in MEMORIES or is_named_code(type_)]
     for one in [named] if named.text else named:
-        yield from find_unknown(one, "memory", memories)
+        yield from find_unknown(one, "memory", _list_of(components, MEMORIES))
     with_memory, kind, store = (params.at(key) for key in ("with_memory", "memory_type", "store_config"))
     if named.value and with_memory.value:
         yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
@@ -278,13 +282,11 @@ def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles
 
 
 def _check_hooks(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
-    types = {name: one.at("type").text for name, one in components.items()}
-    guards = [name for name, type_ in types.items() if type_ in GUARDRAILS or is_named_code(type_)]
     for one in params.at("hooks"):
         if is_named_code(one.value):
             yield from find_invalid(one, partial(parse_named_code, folder=folder))
         else:
-            yield from find_unknown(one, "hook", guards)
+            yield from find_unknown(one, "hook", _list_of(components, GUARDRAILS))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:
