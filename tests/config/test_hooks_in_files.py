@@ -66,7 +66,7 @@ def test_a_file_names_guardrails_and_code_in_order(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("hooks", "said"),
     [
-        ("[privat]", "10.*hook 'privat'.*private"),
+        ("[privat]", "10.*guardrail 'privat'.*private"),
         ('["judges:gat"]', "judges.py defines no 'gat'.*gate"),
         ('["os:system"]', "'os:system' is not allowed"),
         ('["judges:_x"]', "is no name of code"),

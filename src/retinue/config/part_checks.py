@@ -286,7 +286,7 @@ def _check_hooks(params: Node, components: Mapping[str, Node], folder: Path) -> 
         if is_named_code(one.value):
             yield from find_invalid(one, partial(parse_named_code, folder=folder))
         else:
-            yield from find_unknown(one, "hook", _list_of(components, GUARDRAILS))
+            yield from find_unknown(one, "guardrail", _list_of(components, GUARDRAILS))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:
