@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ..budgets import Meter
 from ..events import Event, Judged, Paused, Point, Replied, Resumed, Stopped
 from ..hooks import Judgement, edit_content, show_content
-from ..values import AgentAction, Decision, Reply, StopReason
+from ..values import AgentAction, Decision, StopReason
 
 if TYPE_CHECKING:
     from ..protocols import Effects
@@ -110,9 +110,7 @@ def apply_decision(verdict: Judged, decision: Decision) -> tuple[Any, str]:
 
 def withhold_reply(replied: Replied) -> Replied:
     """Return what the log has of a reply that is blocked: only what it used."""
-    reply = replied.reply
-    kept = Reply("", reply.usage, reply.finish, reply.closing, reply.seconds, reply.first_token_seconds)
-    return replace(replied, reply=replace(kept, model=reply.model))
+    return replace(replied, reply=replace(replied.reply, text="", calls=(), reasoning="", state=None))
 
 
 def drop_unfinished(log: list[Event]) -> list[Event]:
