@@ -83,7 +83,7 @@ def test_nobody_is_asked_again_for_this_user_until_it_is_revoked(served: Serving
         assert ask(served, one)["status"] == "requires_action"
     assert ask(served, ann, "Tell Bob")["status"] == "requires_action"
     (policy,) = served.ask("GET", "/v1/policies", key=ann).body["data"]
-    assert policy["tool"], policy["always"] == ("send", "call")
+    assert (policy["tool"], policy["always"]) == ("send", "call")
     assert (policy["user"], policy["arguments"], policy["run_id"]) == ("ann", {"to": "ann@x.org"}, run["id"])
     for one in (bob, other):
         assert served.ask("GET", "/v1/policies", key=one).body["data"] == []
