@@ -70,7 +70,9 @@ def _write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
         "model": {"type": model["type"]} if as_in_file else mask_secrets(model, "MODEL"),
         "budget": asdict(spec.budget),
         "answer": spec.answers and spec.answers.schema,
-        "hooks": [{"point": one.point, "name": one.name, "function": describe(one.function)} for one in spec.hooks],
+        "hooks": [
+            {"point": one.point, "name": one.name, "code": describe(one.source or one.function)} for one in spec.hooks
+        ],
         "memories": [type(memory).__name__ for memory in spec.memories],
         "tools": [
             {

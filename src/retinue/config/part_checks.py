@@ -180,8 +180,7 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
             yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
         yield from _check_prompts(params, sections["components"])
         yield from _check_memory(params, sections["components"], files)
-        for one in params.at("hooks"):
-            yield from find_unknown(one, "guardrail", _list_of(sections["components"], GUARDRAILS))
+        yield from _check_hooks(params, sections["components"], files.folder)
         yield from _check_limits(params)
         checks = _ToolChecks(parts, files, shared, {})
         yield from checks.check_tools(params.at("tools"))
@@ -280,6 +279,14 @@ def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles
         yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
     else:
         yield from find_invalid(store.at("path"), partial(resolve_path_within, files.folder))
+
+
+def _check_hooks(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
+    for one in params.at("hooks"):
+        if is_named_code(one.value):
+            yield from find_invalid(one, partial(parse_named_code, folder=folder))
+        else:
+            yield from find_unknown(one, "guardrail", _list_of(components, GUARDRAILS))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:

@@ -11,7 +11,7 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from .._internal.containment import TimedOut, await_isolated, call_contained, describe_error
@@ -78,6 +78,7 @@ class Hook:
     on_error: Literal["block", "pass"] = "block"
     seconds: float = SECONDS
     replays: bool = True
+    source: Any = field(default=None, repr=False, compare=False)  # the object that brought it
 
     def __post_init__(self) -> None:
         if self.point not in POINTS:
@@ -118,7 +119,7 @@ def list_hooks(given: Iterable[Any]) -> tuple[Hook, ...]:
         if isinstance(one, Hook):
             found.append(one)
         elif callable(several) and not inspect.isclass(one):
-            found += list_hooks(several())
+            found += [replace(each, source=each.source or one) for each in list_hooks(several())]
         else:
             raise UsageError(f"hooks[{at}]: {wanted}, not {one!r:.80}")
     return tuple(found)
@@ -241,21 +242,13 @@ def _complete_change(before: Any, after: Any) -> Any:
 
 def show_content(event: Judgeable) -> dict[str, Any]:
     """Return what an event says, by names under which a person may edit it."""
-    match event:
-        case Started(question=question):
-            return {"question": question}
-        case Asked(messages=messages):
-            return {"messages": [one.content for one in messages]}
-        case Replied(reply=reply):
-            calls = [{"tool": one.tool, "tool_input": one.tool_input} for one in reply.calls]
-            return {"text": reply.text} | ({"calls": calls} if calls else {})
-        case Called(action=action):
-            return {"tool_input": action.tool_input}
-        case Observed(observation=seen):
-            return {"text": seen.text}
-        case Finished(answer=answer):
-            return {"answer": answer}
-    return {}
+    if isinstance(event, Asked):
+        return {"messages": [one.content for one in event.messages]}
+    part = getattr(event, _PARTS.get(type(event), ""), event)
+    shown = {name: getattr(part, name) for name in _MAY_CHANGE.get(type(part), ())[:1]}
+    if isinstance(part, Reply) and part.calls:
+        shown["calls"] = [{"tool": one.tool, "tool_input": one.tool_input} for one in part.calls]
+    return shown
 
 
 def edit_content(event: Any, given: Any) -> Any:
@@ -271,10 +264,8 @@ def edit_content(event: Any, given: Any) -> Any:
     if not isinstance(said, str):
         raise UsageError(f"an edit has a text under {name!r}")
     part = _PARTS.get(type(event))
-    if part is not None:
-        changed = replace(event, **{part: replace(getattr(event, part), **{name: said})})
-    else:
-        changed = replace(event, **{name: said})
+    edit = {name: said} if part is None else {part: replace(getattr(event, part), **{name: said})}
+    changed = replace(event, **edit)
     if flaw := _find_flaw(event, changed):
         raise UsageError(flaw)
     return _complete_change(event, changed)
