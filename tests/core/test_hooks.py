@@ -473,7 +473,7 @@ def test_parallel_calls_are_each_judged_once_wherever_the_run_was_cut_off() -> N
         kept = log[:cut]
         while isinstance(kept[-1], Judged):
             kept.pop()
-        paid[:] = [e.action.tool_input["name"] for e in kept if isinstance(e, Called) and e.action.tool == "pay"]  # type: ignore[index,misc]
+        paid[:] = [e.action.tool_input["name"] for e in kept if isinstance(e, Called) and e.action.tool == "pay"]  # type: ignore[index]
         open_calls = {e.action.id for e in kept if isinstance(e, Called) and e.action.tool == "pay"}
         closed = {e.observation.call_id for e in kept if isinstance(e, Observed)}
         held = {e.call_id for e in kept if isinstance(e, Judged) and e.point == "after_tool" and e.about}
