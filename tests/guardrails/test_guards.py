@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as some
 
-from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, UsageError, tool
+from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, UsageError, replay, tool
 from retinue.config import check
 from retinue.core.events import Asked, Called, Finished, Judged, Observed, Resumed, Started
 from retinue.core.hooks import Change
@@ -322,3 +322,18 @@ def test_finished_values_are_masked_too() -> None:
     change = guard.judge("before_answer", event, RunContext())
     assert isinstance(change, Change)
     assert MAIL not in repr(change.event)
+
+
+def test_a_log_is_replayed_by_guardrails_that_know_nothing_of_it() -> None:
+    def guarded() -> Agent[Any, Any]:
+        guards = [PersonalData(restore="tools"), Secrets(), Injections("strip"), ToolsByUser({"*": ["page", "look"]})]
+        calls = [call("look", what=MAIL), call("look", what=KEY), call("page", address="x")]
+        return agent(*calls, f"Ask {MAIL}", hooks=[*guards, SpendPerDay(runs=9), reviewer(*[PASS] * 9)[0]])
+
+    log = guarded().run(f"I am {MAIL}", user="ann").events
+    assert any(isinstance(one, Judged) for one in log)
+    found = replay(guarded(), log)
+    assert found.differs is None
+    given = [*GIVEN]
+    assert guarded().resume(log[:-1]).answer.startswith("Ask [EMAIL-")
+    assert given == GIVEN
