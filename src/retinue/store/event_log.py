@@ -60,7 +60,8 @@ _LENGTH = Prepared(select(func.max(events.c.seq)).where(events.c.run_id == bindp
 _DONE = Prepared(
     select(events.c.seq, events.c.kind)
     .where(
-        events.c.run_id == bindparam("run"), events.c.kind.not_in([one.__name__.lower() for one in (Said, Reported)])
+        events.c.run_id == bindparam("run"),
+        *(events.c.kind != one.__name__.lower() for one in (Said, Reported)),
     )
     .order_by(events.c.seq.desc())
     .limit(1)
