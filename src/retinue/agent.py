@@ -14,11 +14,11 @@ from ._internal.message_text import find_nearest, format_repr, suggest_name
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
-from .core.events import Delta, Event, Finished, Started
+from .core.events import Delta, Event, Finished, find_started
 from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
-from .core.run_context import Deps
+from .core.run_context import Deps, find_among
 from .core.run_result import RunResult, fold_result, pending
 from .core.schema.answers import Answer, read_answer_type
 from .core.tools.tool import Tool, make_tool
@@ -56,6 +56,7 @@ class RunOptions(TypedDict, Generic[Deps], total=False):
         key: The idempotency key that tools send to services; random if empty.
         deps: What the agent's tools and instructions need: `RunContext.deps`.
         user: For whom the run is, `thread` the conversation that it belongs to, and `metadata` what to note down of it.
+        secrets: What `RunContext.secret` finds; without it, that looks in the environment.
     """
 
     history: History
@@ -66,6 +67,7 @@ class RunOptions(TypedDict, Generic[Deps], total=False):
     user: str
     thread: str
     metadata: Mapping[str, str]
+    secrets: Mapping[str, str]
 
 
 class ResumeOptions(TypedDict, Generic[Deps], total=False):
@@ -74,7 +76,7 @@ class ResumeOptions(TypedDict, Generic[Deps], total=False):
     Attributes:
         budget: May be larger than it was.
         key: The original run's, as `children`, the logs of its members, and its `files`, which a stored log lacks.
-        deps: As those of `RunOptions`.
+        deps: As those of `RunOptions`, and so are `secrets`.
     """
 
     budget: Budget | None
@@ -82,6 +84,7 @@ class ResumeOptions(TypedDict, Generic[Deps], total=False):
     files: Files
     children: Mapping[str, Sequence[Event]] | None
     deps: Deps
+    secrets: Mapping[str, str]
 
 
 class SpecField(Generic[T]):
@@ -310,6 +313,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         run: Run[Answer] = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
         run.files = tuple(options.get("files", ()))
         run.given = {name: options[name] for name in GIVEN if name in options}  # type: ignore[literal-required]
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return run
 
     async def run_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> RunResult[Answer]:
@@ -381,8 +385,8 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
         that does not fit the tool.
         """
-        started, children = log[0] if log else None, options.get("children") or {}
-        if not isinstance(started, Started):
+        started, children = find_started(log), options.get("children") or {}
+        if started is None:
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
             logs = {path: tuple(events) for path, events in children.items()}
@@ -397,6 +401,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         run.budget, run.files = options.get("budget") or self.budget, tuple(options.get("files", ()))
         recorded = {"user": started.user, "thread": started.thread, "metadata": started.metadata}
         run.given = {"deps": options.get("deps"), **{name: one for name, one in recorded.items() if one}}
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return await run.finish()
 
     def resume(

@@ -13,7 +13,7 @@ import click
 from .._internal.message_text import suggest_name
 from .._internal.redaction import register_named_secrets
 from .._internal.sync_bridge import run_to_completion
-from ..core.events import Started
+from ..core.events import find_started
 from ..display.terminal import clean
 from ..errors import DataError, UsageError
 from ..run.recorded_effects import NumberedEvent, number_events
@@ -106,8 +106,8 @@ def _read_runs(run: str, db: str) -> list[RecordedRun]:
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
     events = [line.event for line in read_lines(text.splitlines(), run) if not line.path]
-    started = events[0] if events else None
-    if not isinstance(started, Started):
+    started = find_started(events)
+    if started is None:
         raise DataError(f"{path}: want the JSON lines of a run, which begin with the event 'started'")
     return [RecordedRun(run, started.agent, number_events(events), is_anonymous=True)]
 

@@ -9,9 +9,10 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..errors import DataError, UsageError
-from .events import Event, Observed
+from .events import Event, Judged, Observed
 from .values import File, Message
 
 MAX_BYTES = 20_000_000
@@ -90,6 +91,9 @@ def load_event_files(event: Event, data: Mapping[str, bytes]) -> Event:
     """Return an event of a stored log with the bytes of the files that a tool returned."""
     if isinstance(event, Observed) and event.observation.files:
         return replace(event, observation=replace(event.observation, files=with_data(event.observation.files, data)))
+    if isinstance(event, Judged) and isinstance(event.about, Observed):
+        about: Any = load_event_files(event.about, data)
+        return replace(event, about=about)
     return event
 
 

@@ -8,16 +8,22 @@ what those before it changed, and the first that blocks or asks is the last.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from .._internal.containment import TimedOut, await_isolated, call_contained, describe_error
 from .._internal.message_text import suggest_name
+from .._internal.redaction import redact
 from ..errors import UsageError
-from .events import Asked, Called, Finished, Observed, Point, Replied, Started
-from .run_context import RunContext
+from .events import Asked, Called, Finished, Judged, Observed, Point, Replied, Started, Stopped, call_of
+from .run_context import RunContext, ToolCall, run_context
+from .values import AgentAction, Observation, Reply
 
-Judgeable: TypeAlias = Started | Asked | Replied | Called | Observed | Finished
+logger = logging.getLogger(__name__)
+Judgeable: TypeAlias = Started | Asked | Replied | Called | Observed | Finished | Stopped
 POINTS: tuple[Point, ...] = get_args(Point)
 SECONDS = 60.0  # that an async hook may take
 
@@ -27,6 +33,7 @@ class Change:
     """The verdict that `event` takes the place of the one judged. It is of the same kind, and about the same."""
 
     event: Judgeable
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +122,157 @@ def list_hooks(given: Iterable[Any]) -> tuple[Hook, ...]:
         else:
             raise UsageError(f"hooks[{at}]: {wanted}, not {one!r:.80}")
     return tuple(found)
+
+
+# ── what hooks say of an event ───────────────────────────────────────────────────────────────────
+
+_MAY_CHANGE: Mapping[type, tuple[str, ...]] = {
+    Started: ("question", "history", "instructions", "files"),
+    Asked: ("messages",),
+    Reply: ("text", "calls", "reasoning", "state"),
+    AgentAction: ("tool_input",),
+    Observation: ("text", "note", "files", "direct"),
+    Finished: ("answer", "return_values"),
+}
+_PARTS: Mapping[type, str] = {Replied: "reply", Called: "action", Observed: "observation"}
+_TEXTS = ("question", "text", "note", "answer")
+
+
+class Judgement(NamedTuple):
+    """What hooks say: the event as they changed it, and their verdicts, without those that let it pass."""
+
+    event: Any
+    verdicts: tuple[Judged, ...] = ()
+
+    @property
+    def end(self) -> Judged | None:
+        """The verdict that ended the chain, if it was blocked or a person is asked."""
+        return self.verdicts[-1] if self.verdicts and self.verdicts[-1].verdict in ("block", "ask") else None
+
+
+def group_hooks(hooks: Iterable[Hook]) -> dict[Point, tuple[Hook, ...]]:
+    """Return the hooks by their points, in order."""
+    found: dict[Point, tuple[Hook, ...]] = {}
+    for one in hooks:
+        found[one.point] = (*found.get(one.point, ()), one)
+    return found
+
+
+async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context: RunContext[Any]) -> Judgement:
+    """Call `hooks`, all of one point, and return what they say of `event`. One that fails blocks it, unless it says
+    otherwise. What a hook used of models is told with its verdict, also if it lets the event pass."""
+    verdicts: list[Judged] = []
+    for one in hooks:
+        charged = ToolCall("", one.name)
+        try:
+            verdict: Any = call_contained(one.function, event, context)
+            if verdict is not None and inspect.isawaitable(verdict):
+                with run_context(replace(context, call=charged)):
+                    verdict = await await_isolated(verdict, one.seconds)
+            if verdict is None:
+                if charged.usage:
+                    verdicts.append(Judged(step, one.point, one.name, "pass", "", call_of(event), usage=charged.usage))
+                continue
+            kind, why = _read_verdict(event, verdict)
+        except Exception as error:
+            said = f"it took longer than {one.seconds:g} s" if isinstance(error, TimedOut) else describe_error(error)
+            logger.warning("the hook %s (%s) failed: %s", one.name, one.point, redact(said), exc_info=error)
+            if one.on_error == "pass":
+                continue
+            kind, why = "block", f"the hook {one.name} failed: {said}"
+        if kind == "change":
+            event = _complete_change(event, verdict.event)
+        about = None if kind != "ask" or isinstance(event, Stopped) else event
+        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, charged.usage))
+        if kind != "change":
+            break
+    return Judgement(event, tuple(verdicts))
+
+
+def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["change", "block", "ask"], str]:
+    """Return the kind of a verdict and its reason. Raises `UsageError` for what is none."""
+    match verdict:
+        case Change(event=changed, reason=reason):
+            if flaw := _find_flaw(event, changed):
+                raise UsageError(flaw)
+            return "change", str(reason)
+        case Block(reason=reason):
+            return "block", str(reason) or "no reason given"
+        case AskPerson(reason=reason):
+            return "ask", str(reason) or "no reason given"
+    raise UsageError(f"it returned {verdict!r:.80}; want None, Change(event), Block(reason) or AskPerson(reason)")
+
+
+def _find_flaw(before: Any, after: Any) -> str:
+    """Return what a hook must not have changed, or an empty string."""
+    if type(after) is not type(before):
+        return f"it changed a {type(before).__name__} into a {type(after).__name__}"
+    if (part := _PARTS.get(type(before))) is not None:
+        former, changed = getattr(before, part), getattr(after, part)
+        other = replace(after, **{part: former}) != before
+        return f"it may change only the {part}" if other else _find_flaw(former, changed)
+    names = _MAY_CHANGE.get(type(before), ())
+    if replace(after, **{name: getattr(before, name) for name in names}) != before:
+        return f"of a {type(before).__name__} it may change only {', '.join(names) or 'nothing'}"
+    if wrong := [name for name in _TEXTS if name in names and not isinstance(getattr(after, name), str)]:
+        return f"{wrong[0]} is no text any more"
+    if isinstance(before, Asked):
+        heads = [[(one.role, one.call_id) for one in asked.messages] for asked in (before, after)]
+        return "" if heads[0] == heads[1] else "it may change messages, but not their number, order or roles"
+    return "it took the question away" if isinstance(after, Started) and not after.question.strip() else ""
+
+
+def _complete_change(before: Any, after: Any) -> Any:
+    """Return a changed event, in which what follows from the change is changed, too."""
+    if isinstance(after, Replied):  # a vendor's own record of the reply has it as it was
+        return replace(after, reply=replace(after.reply, state=None))
+    if isinstance(after, Finished) and after.answer != before.answer:
+        values = {**after.return_values, "output": after.answer}
+        if "answer" in values and values["answer"] == before.return_values.get("answer"):
+            values["answer"] = json.loads(after.answer)
+        return replace(after, return_values=values)
+    return after
+
+
+# ── what a person is shown, and may edit ─────────────────────────────────────────────────────────
+
+
+def show_content(event: Judgeable) -> dict[str, Any]:
+    """Return what an event says, by names under which a person may edit it."""
+    match event:
+        case Started(question=question):
+            return {"question": question}
+        case Asked(messages=messages):
+            return {"messages": [one.content for one in messages]}
+        case Replied(reply=reply):
+            calls = [{"tool": one.tool, "tool_input": one.tool_input} for one in reply.calls]
+            return {"text": reply.text} | ({"calls": calls} if calls else {})
+        case Called(action=action):
+            return {"tool_input": action.tool_input}
+        case Observed(observation=seen):
+            return {"text": seen.text}
+        case Finished(answer=answer):
+            return {"answer": answer}
+    return {}
+
+
+def edit_content(event: Any, given: Any) -> Any:
+    """Return `event` with what a person wrote in place of its content. Raises `UsageError` if it does not fit."""
+    shown = show_content(event)
+    name = next(iter(shown))
+    said = given if isinstance(given, str) else given.get(name)
+    if isinstance(event, Asked):
+        if not isinstance(said, list) or [*map(type, said)] != [str] * len(event.messages):
+            raise UsageError(f"an edit has {len(event.messages)} texts under 'messages'")
+        messages = tuple(replace(one, content=text) for one, text in zip(event.messages, said, strict=True))
+        return replace(event, messages=messages)
+    if not isinstance(said, str):
+        raise UsageError(f"an edit has a text under {name!r}")
+    part = _PARTS.get(type(event))
+    if part is not None:
+        changed = replace(event, **{part: replace(getattr(event, part), **{name: said})})
+    else:
+        changed = replace(event, **{name: said})
+    if flaw := _find_flaw(event, changed):
+        raise UsageError(flaw)
+    return _complete_change(event, changed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from .._internal.containment import await_contained
 from ..errors import ModelError, UsageError
 from .budgets import Budget
-from .events import Delta, Event
+from .events import Delta, Event, Point, Started
+from .hooks import Judgement
 from .prompt import Ask, Prompt, write_plain
 from .schema.patterns import Constraint
 from .tools.tool import Tool
@@ -72,6 +73,23 @@ class HumanRequest:
 Request = Ask | Act | HumanRequest
 Sent = Reply | tuple[Observation, ...] | Decision
 Flow = Generator[Request, Sent, AgentFinish]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that a hook blocked, the reason, and what tools gave before it: the question is asked again with it."""
+
+    answer: str
+    reason: str
+    seen: tuple[str, ...] = ()
+
+
+class Begin(Protocol):
+    """Begins the reasoning about a run's question."""
+
+    def __call__(self, started: Started, refusal: Refusal | None = None) -> tuple[Started, Flow]:
+        """Return the first event, completed, and the strategy's generator. Raises `UsageError`."""
+        ...
 
 
 class Strategy(Protocol):
@@ -261,8 +279,9 @@ class Effects(Protocol):
         unknown outcome; an equal call with an unknown outcome counts, too."""
         ...
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """Return a person's decision, or `None` if it is pending and the run parks."""
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
+        """Return a person's decision, or `None` if it is pending and the run parks. `asker` is the hook that asks, if
+        one does."""
         ...
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
@@ -280,6 +299,15 @@ class Effects(Protocol):
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Note an observation, live or recorded."""
+        ...
+
+    @property
+    def points(self) -> Set[Point]:
+        """The points at which hooks judge, or did in an earlier drive."""
+        ...
+
+    async def judge(self, point: Point, event: Any, step: int) -> Judgement:
+        """Return what the hooks at `point` say of `event`, or said in an earlier drive."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from .._internal.redaction import redact
 from .._internal.sync_bridge import run_blocking
-from ..core.events import ENDINGS, Event, Reported, Said, Started
+from ..core.events import ENDINGS, Event, Reported, Said, find_started
 from ..core.serialization import from_json, to_json
 from ..errors import DataError, LogMismatch
 from .recorded_effects import number_events
@@ -129,6 +129,6 @@ def _read_events(given: Any, place: str) -> list[Event]:
             found.append(from_json(json.dumps(one)))
         except DataError as error:
             raise DataError(f"{place}.{len(found)}: {error}") from error
-    if not found or not isinstance(found[0], Started):
+    if find_started(found) is None:
         raise DataError(f"{place}: a log begins with the event 'started'")
     return found

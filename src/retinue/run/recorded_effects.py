@@ -19,8 +19,10 @@ from ..core.events import (
     Delta,
     Event,
     Finished,
+    Judged,
     Observed,
     Paused,
+    Point,
     Replied,
     Reported,
     Resumed,
@@ -30,8 +32,10 @@ from ..core.events import (
     Stopped,
     call_of,
 )
+from ..core.hooks import Judgement
 from ..core.loop.effects import LibraryEffects
 from ..core.loop.event_stream import tell
+from ..core.loop.judging import ASKS
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS
@@ -39,7 +43,7 @@ from ..core.values import AgentAction, Decision, Message, Observation, StopReaso
 from ..errors import LogMismatch, WindowExceeded
 
 _ALL = 2**31  # steps
-_OfACall = Called | Observed | Paused | Resumed
+_OfACall = Called | Observed | Paused | Resumed | Judged
 
 
 class NumberedEvent(NamedTuple):
@@ -92,10 +96,12 @@ class RecordedEffects:
     words.
     """
 
-    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts")
+    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "points")
 
-    def __init__(self, log: Sequence[NumberedEvent], kept: int) -> None:
+    def __init__(self, log: Sequence[NumberedEvent], kept: int, points: Iterable[Point] = ()) -> None:
         self._log = _select_repeated(log)
+        judged = [one.event.point for one in self._log if isinstance(one.event, Judged)]
+        self.points = frozenset((*points, *judged))
         self._at = 0
         self._kept = kept
         self._prompts: PromptNumbers | None = None  # once the log has other words
@@ -105,6 +111,42 @@ class RecordedEffects:
     def _next(self) -> Event | None:
         """The next event of the log, or `None` at its end."""
         return self._log[self._at].event if self._at < len(self._log) else None
+
+    @property
+    def _coming(self) -> Event | None:
+        """The next event that is no verdict; what a person was asked about counts as it."""
+        for at in range(self._at, len(self._log)):
+            event = self._log[at].event
+            if not isinstance(event, Judged) or event.about is not None:
+                return event.about if isinstance(event, Judged) else event
+        return None
+
+    def _read_verdicts(self, point: Point) -> tuple[Judged, ...]:
+        """Return the verdicts that come next in the log. Those on the first event are around it."""
+        found: list[Judged] = []
+        for at in range(self._at, len(self._log)):
+            event = self._log[at].event
+            if isinstance(event, Judged) and event.point == point:
+                found.append(event)
+            elif point != "before_run" or not isinstance(event, Started):
+                break
+        return tuple(found)
+
+    def _skip_verdicts(self) -> bool:
+        """Skip the verdicts on the next request, and what people decided on it. Return whether it is in the log."""
+        while self._next is not None and not isinstance(self._next, Asked):
+            self._at += 1
+        return self._next is not None
+
+    def _recall(self, event: Any, verdicts: tuple[Judged, ...]) -> Judgement:
+        """Return what hooks said of an event according to the log."""
+        last = verdicts[-1] if verdicts else None
+        if last is not None and last.about is not None:
+            return Judgement(last.about, verdicts)
+        coming = self._coming
+        if isinstance(event, Asked) and isinstance(coming, Asked) and verdicts:
+            return Judgement(replace(event, messages=coming.messages), verdicts)
+        return Judgement(coming if isinstance(event, Replied) and isinstance(coming, Replied) else event, verdicts)
 
     def _skip_request(self, asked: Asked) -> bool:
         """Whether the next event is a request that may have other words than `asked`."""
@@ -125,7 +167,7 @@ class RecordedEffects:
         while isinstance(recorded := self._next, Retried):
             request = replace(request, model=recorded.model or request.model)
             yield Retry(recorded.problem, recorded.seconds, recorded.usage, recorded.model)
-        match recorded:
+        match self._coming:
             case Replied(reply=reply):
                 yield reply
             case Asked():
@@ -139,7 +181,7 @@ class RecordedEffects:
         """Stream a reply that the log does not have."""
         raise NotImplementedError
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return the recorded decision, if there is one."""
         recorded = self._next
         return recorded.decision if isinstance(recorded, Resumed) and recorded.call_id == action.id else None
@@ -147,20 +189,20 @@ class RecordedEffects:
     def past(self, actions: Iterable[AgentAction]) -> Iterator[Event]:
         """Yield what the log has on the calls of these actions."""
         calls = {action.id for action in actions}
-        while isinstance(event := self._next, _OfACall) and call_of(event) in calls:
+        while isinstance(event := self._next, _OfACall) and call_of(event).removeprefix(ASKS) in calls:
             yield event
             self._at += 1
 
     def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
         """Return the recorded limit, since it may have depended on the clock."""
-        recorded = self._next
+        recorded = self._coming
         if not isinstance(recorded, Asked):
             return nearest if closes else None
         return (self._limit or nearest or StopReason.MAX_EXECUTION_TIME_EXCEEDED) if recorded.closing else None
 
     def room(self, characters: int) -> int:
         """Return the recorded size, since it may have depended on the engine's token counts."""
-        recorded = self._next
+        recorded = self._coming
         return recorded.shortened if isinstance(recorded, Asked) else characters
 
     @property
@@ -180,7 +222,7 @@ class ContinuedRun(RecordedEffects):
     __slots__ = ("_regardless", "_toolbox", "_world")
 
     def __init__(self, world: LibraryEffects, log: Sequence[Event], *, regardless: bool = False) -> None:
-        super().__init__(number_events(log), _ALL if regardless else -1)
+        super().__init__(number_events(log), _ALL if regardless else -1, world.hooks)
         self._world = world
         self._regardless = regardless
         self._toolbox = world.toolbox
@@ -205,6 +247,26 @@ class ContinuedRun(RecordedEffects):
         """Note an observation, live or recorded."""
         self._toolbox.remember(action, observation)
 
+    async def judge(self, point: Point, event: Any, step: int) -> Judgement:
+        """Return what hooks said of an event that the log has, or say now of another. A request that has other words
+        than in the log is judged anew, and was let through."""
+        if self._next is None or point in ("before_tool", "after_tool", "after_run"):
+            return await self._world.judge(point, event, step)
+        if point == "before_run":
+            return await self._judge_start(event)
+        if point == "before_model" and self._regardless and self._skip_verdicts():
+            return Judgement((await self._world.judge(point, event, step)).event)
+        return self._recall(event, self._read_verdicts(point))
+
+    async def _judge_start(self, event: Started) -> Judgement:
+        """Return what hooks say of the first event of the log, in which it is as they changed it."""
+        verdicts = self._read_verdicts("before_run")
+        if len(self._log) == self._at + len(verdicts) + 1 and isinstance(self._log[-1].event, Started):
+            end = (await self._world.judge("before_run", event, 0)).end
+            verdicts += () if end is None else (end,)
+        asks = [replace(one, about=event) if one.about is not None else one for one in verdicts]
+        return Judgement(event, tuple(asks))
+
     async def tell(self, event: Event | Delta) -> None:
         """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""
         recorded = self._next
@@ -224,6 +286,8 @@ class ContinuedRun(RecordedEffects):
                 return True
             case Retried() | Replied():
                 return True
+            case Judged():
+                return isinstance(recorded, Judged)
             case Paused() | Resumed():
                 return type(recorded) is type(event) and call_of(recorded) == call_of(event)
         return False
@@ -238,9 +302,9 @@ class ContinuedRun(RecordedEffects):
             f"the log does not fit this run: its event {self._at} is {recorded!r:.200}, here comes {event!r:.200}"
         )
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return the recorded decision, or else ask a person."""
-        return await super().consult(action, problem) or await self._world.consult(action, problem)
+        return await super().consult(action, problem) or await self._world.consult(action, problem, asker)
 
 
 def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from .._internal.sync_bridge import run_blocking
@@ -18,19 +19,24 @@ from ..core.events import (
     Delta,
     Event,
     Finished,
+    Judged,
+    Observed,
     Paused,
+    Point,
     Reported,
     Retried,
     Said,
-    Started,
     Stopped,
     call_of,
+    find_started,
 )
+from ..core.hooks import Hook, Judgement, group_hooks, run_hooks
 from ..core.loop.deadline import Deadline
 from ..core.loop.drive import drive
+from ..core.loop.judging import ASKS
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
-from ..core.run_context import current_run, run_context
+from ..core.run_context import RunContext, current_run, run_context
 from ..core.run_result import LIMITS, RunResult
 from ..core.schema.patterns import Pattern, print_gbnf
 from ..core.serialization import dump
@@ -49,6 +55,7 @@ _OUTSIDE = {  # what ends a run there is not the agent's doing
     StopReason.AWAITING_MEMBER,
     StopReason.MAX_EXECUTION_TIME_EXCEEDED,
 }
+_AS_JUDGED = ("before_model", "before_tool", "before_answer")  # where a replay knows what was judged
 _decided = attrgetter("tool", "tool_input", "id")
 _MOST_PRINTED = 20_000  # characters of a grammar
 
@@ -150,8 +157,8 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     """Replay one run, without those of its members. Raises `LogMismatch` if the log does not begin with `started`, and
     `UsageError` if the strategy cannot begin."""
     recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said | Reported)])
-    started = recording.log[0].event if recording.log else None
-    if not isinstance(started, Started):
+    started = find_started(one.event for one in recording.log)
+    if started is None:
         raise LogMismatch("a log must begin with the event 'started'")
     here = current_run()
     user, thread = started.user or here.user, started.thread or here.thread
@@ -163,15 +170,14 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     words = recording.instructions
     if words is None:
         words = describe_instructions(spec.instructions)
-    now, flow = spec.begin(replace(started, instructions=words))
-    effects = ComparedRun(recording, Toolbox(spec.tools, "replay").same)
+    effects = ComparedRun(recording, Toolbox(spec.tools, "replay").same, group_hooks(spec.hooks), context)
     # without the run's budget there are no limits: a member's share is not known any more
     lifted = Budget(None, stale_steps=None, early_stopping_method=spec.budget.early_stopping_method)
     budget = replace(recording.budget or lifted, seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
-            await drive(flow, effects, now, Meter(budget), Deadline())()
+            await drive(spec.begin, effects, replace(started, instructions=words), Meter(budget), Deadline())()
     except ReplayEnd as end:
         differs = end.difference
     return Replay(differs, tuple(effects.requests), tuple(effects.events))
@@ -216,17 +222,24 @@ def _print_grammar(pattern: Pattern) -> str:
 
 class ComparedRun(RecordedEffects):
     """Compares what the run does with its `recording`, and touches nothing outside. Raises `ReplayEnd` where the log
-    ends, and where the run differs from it. `same`: whether two calls are equal.
+    ends, and where the run differs from it. `same`: whether two calls are equal. `hooks` judge what the log has, in
+    `context`, and their verdicts are compared.
 
     `requests` are those so far, and `events` is the log as it would be now.
     """
 
-    def __init__(self, recording: Recording, same: Callable[[AgentAction, AgentAction], bool]) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        same: Callable[[AgentAction, AgentAction], bool],
+        hooks: Mapping[Point, Sequence[Hook]] = MappingProxyType({}),
+        context: RunContext[Any] = RunContext(),
+    ) -> None:
         log = recording.log
         end = log[-1].event if log else None
         self._end = end if isinstance(end, ENDINGS) else None
         self._last = log[-1].number if log else 0
-        super().__init__(log if self._end is None else log[:-1], recording.kept)
+        super().__init__(log if self._end is None else log[:-1], recording.kept, hooks)
         if isinstance(end, Stopped) and end.reason in LIMITS:
             self._limit = end.reason
         self.same = same
@@ -235,12 +248,15 @@ class ComparedRun(RecordedEffects):
         self._limited = recording.budget is not None
         self._accepting = recording.accepting
         self._paused: set[str] = set()
+        self._hooks, self._context = hooks, context
+        self._told: dict[str, tuple[AgentAction, list[NumberedEvent]]] = {}  # calls whose verdicts are not compared yet
         self._step = 0
 
     async def tell(self, event: Event | Delta) -> None:
         """Compare `event` with the log."""
         if isinstance(event, Delta):
             return
+        await self._compare_calls()
         self._step = getattr(event, "step", self._step)
         recorded = self._next
         if isinstance(event, Finished | Stopped):
@@ -258,6 +274,72 @@ class ComparedRun(RecordedEffects):
                 raise self._describe_difference(event)
             self._at += 1
         self.events.append(event)
+
+    async def judge(self, point: Point, event: Any, step: int) -> Judgement:
+        """Return what the log has, if the hooks of today agree with it."""
+        await self._compare_calls()
+        if point in ("before_tool", "after_tool", "after_run"):  # the log has no such call, and the replay ends there
+            return Judgement(event)
+        if point == "before_model" and step <= self._kept and self._skip_verdicts():
+            return Judgement(event)
+        recorded = self._read_verdicts(point)
+        there = [one for one in self._log[self._at :][: len(recorded) + 2] if one.event in recorded]
+        place = [*there, *self._log[self._at + len(recorded) :][:1]]
+        found = await self._compare_verdicts(point, event, recorded, place, step)
+        if found is None or found.end is not None:
+            return self._recall(event, recorded)
+        if self._accepting:
+            self._at += len(recorded)
+            self.events += found.verdicts
+            return Judgement(found.event)
+        return Judgement(found.event, recorded)
+
+    async def _compare_verdicts(
+        self, point: Point, event: Any, recorded: Sequence[Judged], place: Sequence[NumberedEvent], step: int
+    ) -> Judgement | None:
+        """Return what the hooks of today say, or `None` where the log does not have the event as it was judged. Raises
+        `ReplayEnd` if they say something else than is `recorded`, from `place` on."""
+        hooks = {one.name: one for one in self._hooks.get(point, ())}
+        judged = [one for one in hooks.values() if one.replays]
+        whole = point in _AS_JUDGED or not recorded
+        if not whole or any(one.hook in hooks and not hooks[one.hook].replays for one in recorded):
+            gone = next((at for at, one in enumerate(recorded) if one.hook not in hooks), None)
+            if gone is not None:
+                raise self._differ(place[gone : gone + 1], event)
+            return None
+        found = await run_hooks(judged, event, step, self._context)
+        then, now = ([(one.hook, one.verdict) for one in verdicts] for verdicts in (recorded, found.verdicts))
+        at = next((at for at in range(max(len(then), len(now))) if then[at : at + 1] != now[at : at + 1]), None)
+        if at is not None and not (self._accepting and {*then, *now} <= {(name, "change") for name in hooks}):
+            raise self._differ(place[at : at + 1], found.verdicts[at] if at < len(now) else event)
+        return found
+
+    def _differ(self, place: Sequence[NumberedEvent], now: Event) -> ReplayEnd:
+        if not place:
+            return self._describe_difference(now)
+        return ReplayEnd(find_difference(place[0].number, self._step, place[0].event, now))
+
+    async def _compare_calls(self) -> None:
+        """Compare what hooks say of calls of which the log tells, and of their results."""
+        while self._told:
+            call = next(iter(self._told))
+            action, told = self._told.pop(call)
+            before, after = (
+                [one for one in told if isinstance(one.event, Judged) and one.event.point == point]
+                for point in ("before_tool", "after_tool")
+            )
+            calls = [one for one in told if isinstance(one.event, Called | Paused) and call_of(one.event) == call]
+            seen = [one for one in told if isinstance(one.event, Observed)]
+            place = [*before, *(calls or seen)[:1]]
+            step = getattr(told[0].event, "step", self._step)
+            verdicts = [one.event for one in before if isinstance(one.event, Judged)]
+            found = await self._compare_verdicts("before_tool", Called(step, action), verdicts, place, step)
+            first: Any = calls[0].event if calls else None
+            if first and found is not None and _decided(first.action) != _decided(found.event.action):
+                raise self._differ(calls, found.event)
+            if seen and any(isinstance(one.event, Called) for one in calls):
+                verdicts = [one.event for one in after if isinstance(one.event, Judged)]
+                await self._compare_verdicts("after_tool", seen[-1].event, verdicts, [*after, *seen[-1:]], step)
 
     def _compare_end(self, event: Finished | Stopped) -> None:
         def describe(end: Finished | Stopped) -> tuple[str, ...]:
@@ -324,17 +406,22 @@ class ComparedRun(RecordedEffects):
         """Yield what the log has on these calls. Each call must be the one that was decided on then; a person may have
         edited it afterwards."""
         wanted = {action.id: action for action in actions}
-        known: set[str] = set()
+        told: dict[str, list[NumberedEvent]] = {}
         for event in super().past(wanted.values()):
-            call = call_of(event)
+            call = call_of(event).removeprefix(ASKS)
             self._step = getattr(event, "step", self._step)
-            begun = event.action if isinstance(event, Called | Paused) and call not in known else wanted[call]
+            known = told.setdefault(call, [])
+            changed = any(isinstance(one.event, Judged) for one in known)  # by a hook: compared later
+            first = isinstance(event, Called | Paused) and not known
+            begun = event.action if isinstance(event, Called | Paused) and first and not changed else wanted[call]
             if _decided(begun) != _decided(wanted[call]):
                 raise self._describe_difference(Called(self._step, wanted[call]))
-            known.add(call)
-            (self._paused.add if isinstance(event, Paused) else self._paused.discard)(call)
+            known.append(self._log[self._at])
+            (self._paused.add if isinstance(event, Paused) else self._paused.discard)(call_of(event))
             self.events.append(event)
             yield event
+        if self.points:
+            self._told |= {call: (wanted[call], known) for call, known in told.items()}
         for action in wanted.values():
-            if action.id not in known and self._next is not None:
+            if action.id not in told and self._next is not None:
                 raise self._describe_difference(Called(self._step, action))

@@ -22,6 +22,7 @@ from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
 from ..core.loop.effects import Human, LibraryEffects
 from ..core.loop.event_stream import stream_events
+from ..core.loop.judging import drop_unfinished
 from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
@@ -101,8 +102,8 @@ class Run(Generic[Answer]):
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"a run's key is sent in HTTP headers: want printable ASCII, not {key[:80]!r}")
         self.key = key or uuid.uuid4().hex
-        self.log = list(earlier.log)
-        self._begun = tuple(earlier.log)
+        self.log = drop_unfinished(list(earlier.log))
+        self._begun = tuple(self.log)
         self.budget = spec.budget
         self._spec = spec
         self._task = Task(question, spec.tools, _read_history(history))
@@ -157,13 +158,13 @@ class Run(Generic[Answer]):
         self._context = current_run()
         try:
             spec = await self._deadline.wait(self._complete_spec())
-            started, flow = spec.begin(await self._make_started())
+            started = await self._make_started()
             toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
-            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
+            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
             effects = ContinuedRun(world, self.log, regardless=self.regardless)
             meter = Meter(self.budget)
             self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
-            return drive(flow, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
+            return drive(spec.begin, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -186,6 +187,8 @@ class Run(Generic[Answer]):
     def _note(self, event: Event | Delta) -> None:
         if not isinstance(event, Delta):
             self.log.append(event)
+            if isinstance(event, Started) and self._spec.hooks:
+                self.delegate.learn(event)
             log_event(event, self._context)
             if self._spans is not None:
                 self._spans.see(time.time_ns(), event)
@@ -222,7 +225,7 @@ class Run(Generic[Answer]):
             history=(*recalled, *self._task.history),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
-            **{name: one for name, one in self.given.items() if name != "deps"},
+            **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
 
     async def _find_abilities(self) -> Capabilities:
@@ -322,6 +325,10 @@ class NestedRuns:
 
     def __post_init__(self) -> None:
         self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
+
+    def learn(self, started: Started) -> None:
+        """Note the caller's question, as hooks left it."""
+        self.task = replace(self.task, question=started.question, history=started.history)
 
     def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""

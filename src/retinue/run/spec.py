@@ -13,7 +13,7 @@ from ..core.events import Started
 from ..core.hooks import Hook
 from ..core.loop.effects import Human
 from ..core.prices import find_price
-from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
+from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
 from ..core.run_context import RunContext
 from ..core.schema.answers import AnswerType
 from ..core.tools.delegation import is_member
@@ -22,7 +22,7 @@ from ..core.tools.toolbox import Toolbox
 from ..errors import LogMismatch, UsageError
 from ..strategies.auto import choose_strategy
 from ..strategies.given_actions import GivenActions
-from ..strategies.wrappers.prompt_additions import with_files, with_instructions
+from ..strategies.wrappers.prompt_additions import ask_otherwise, with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
 from ..strategies.wrappers.structured_output import with_structured_output
 from .run_parts import DepsFunction, DynamicTools, Instruction, find_tools, with_approval, write_instructions
@@ -97,12 +97,13 @@ class RunSpec:
         """Return this; so a specification has runs as an agent has."""
         return self
 
-    def begin(self, started: Started) -> tuple[Started, Flow]:
+    def begin(self, started: Started, refusal: Refusal | None = None) -> tuple[Started, Flow]:
         """Return the first event of a run, completed with what this agent is, and the strategy's generator. `started`
-        has the question and what the model can do; if the run is recorded, also its strategy and instructions. Raises
-        `UsageError` if the strategy cannot begin.
+        has the question and what the model can do; if the run is recorded, also its strategy and instructions. With a
+        `refusal`, the question is asked again. Raises `UsageError` if the strategy cannot begin.
         """
-        able, given = started.abilities, (started.question, self.tools, started.history)
+        question = started.question if refusal is None else ask_otherwise(started.question, refusal)
+        able, given = started.abilities, (question, self.tools, started.history)
         task = Task(*given, able.constrains, able.calls_tools, able.scripted, started.files, able.window)
         strategy = choose_strategy(self.strategy, task, started.strategy)
         named = getattr(strategy, "name", type(strategy).__name__)

@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from ..agent import Run
-from ..core.events import ENDINGS, Finished, Said, Started, Stopped, make_stopped
+from ..core.events import ENDINGS, Finished, Said, Stopped, find_started, make_stopped
 from ..core.protocols import Task
 from ..core.run_context import current_run, enter_run_context
 from ..core.tools.delegation import is_member
@@ -23,6 +23,7 @@ from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import REGARDLESS, RunRow, RunValues
+from ..store.user_records import StoredRecords
 from .cancellation import cancel_members, fail_drive
 from .drive_context import DriveContext
 from .failpoints import failpoint
@@ -131,9 +132,10 @@ class Drive:
         assigned = await self._context.assign(run)
         writer.trace = trace_run(run, writer.log, assigned.agent.model)
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
-        asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
+        asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
-        enter_run_context(replace(current_run(), confirm=writer.confirm))
+        stored = StoredRecords(self._context.database, run.tenant, run.user, writer.count_at_once)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored))
         live.files, live.keep_files = assigned.files, assigned.keep_files
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))

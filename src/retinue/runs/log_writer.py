@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
 from typing import TYPE_CHECKING, overload
 
-from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Said, Started
+from ..core.events import Asked, Called, Delta, Event, Finished, Judged, Observed, Replied, Retried, Said, Started
 from ..core.run_context import current_run
 from ..core.values import Message
 from ..errors import NotDone, StoreUnavailable
@@ -145,7 +145,9 @@ class LogWriter:
         self.live: Sized = ()
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None
+        self._counts_at_once = False
         self._written = len(self.log)
+        self._verdicts: list[Judged] = []
         self._counted = 0  # of the log's entries; earlier drives may have counted more
         self._streamed = bool(run.request.get("stream"))
         self._shows_reasoning = bool(run.request.get("shows_reasoning"))
@@ -157,6 +159,10 @@ class LogWriter:
         self._telling: asyncio.TimerHandle | None = None  # a write that `_write_later` scheduled
         self._late = False  # deltas became due during another write
         self._said_at = 0.0  # in loop time
+
+    def count_at_once(self) -> None:
+        """Have each append count what it says was used."""
+        self._counts_at_once = True
 
     async def note(self, event: Event | Delta, free: Set[str], members: Set[str]) -> bool:
         """Append an event of the run as it occurs, and write it when it must be: what a call may do to the world only
@@ -174,7 +180,7 @@ class LogWriter:
                 self.put(event)
                 goes_on = self.quota is None or await self.quota.lets_ask()
                 failpoint("before asking")
-            case Replied():
+            case Replied() | Judged():
                 failpoint("before reply is written")
                 self.put(event)
             case Called(action=action):
@@ -207,11 +213,18 @@ class LogWriter:
         return True
 
     def put(self, event: Event) -> None:
-        """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""
+        """Append `event`; it is persisted with the next write. Buffered deltas are appended before it. A verdict is
+        appended with what follows from it, so that a log never ends with one."""
+        if isinstance(event, Judged):
+            self._verdicts.append(event)
+            return
         if self._arriving.has_begun:
             self._put_said()
             if not isinstance(event, Retried):  # a retried reply continues from what was already streamed
                 self._arriving = DeltaBuffer(shown=self._shows_reasoning)
+        for verdict in self._verdicts:
+            self._add(verdict)
+        self._verdicts.clear()
         self._add(event)
 
     def tell(self, delta: Delta) -> None:
@@ -336,7 +349,7 @@ class LogWriter:
         """Submit the unwritten events; `lone` as in `Database.submit`."""
         entries = self.log[self._written :]
         counts = change is not None or len(self.log) - self._counted >= _UNCOUNTED
-        if counts or (self.quota is not None and self.quota.is_limited):
+        if counts or self._counts_at_once or (self.quota is not None and self.quota.is_limited):
             self._counted = len(self.log)
         work = partial(
             append_entries,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ..core.budgets import Budget
-from ..core.events import Asked, Called, Event, Observed, Paused, Replied, Resumed, Stopped
+from ..core.events import Asked, Called, Event, Observed, Paused, Replied, Resumed, Started, Stopped
 from ..core.protocols import Task
 from ..core.run_context import STATE_HEADER, STORED_ID, TRACE_HEADER
 from ..core.run_result import Ending, find_ending, pending, sum_usage
@@ -167,7 +168,13 @@ def _origin(caller: RunRow) -> dict[str, Any]:
     kept = {
         name: said for name in ("callers", STORED_ID, TRACE_HEADER, STATE_HEADER) if (said := caller.request.get(name))
     }
-    return {"top": caller.request.get("top", caller.agent), **kept}
+    return {"top": caller.request.get("top", caller.agent), "said": read_origin(caller), **kept}
+
+
+def read_origin(run: RunRow) -> dict[str, Any]:
+    """Return the thread and the metadata of a run; of a member, those of the run at the top as it began."""
+    said = run.request.get("said") if run.kind == "member" else None
+    return dict(said or {"thread": run.thread_id or "", "metadata": dict(run.metadata)})
 
 
 def settle_caller(
@@ -265,6 +272,11 @@ class ChildRuns:
         self.settles = bool(caller.found)  # members may have ended before their caller is left to them
         self.problem: Exception | None = None
         """What kept a member from being begun. It is the database's problem, not an observation."""
+
+    def learn(self, started: Started) -> None:
+        """Note the caller's question, as hooks left it."""
+        task = replace(self._caller.task, question=started.question, history=started.history)
+        self._caller = self._caller._replace(task=task)
 
     def can_continue(self, call: str) -> bool:
         """Return `True`: the run is found by its id, or was never begun."""

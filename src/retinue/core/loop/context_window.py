@@ -46,6 +46,14 @@ class Window:
         self._fitted.keep(prompt, fitted)
         return fitted
 
+    def put(self, prompt: Prompt, fitted: Prompt) -> None:
+        """Take `fitted` as the copy of `prompt` from now on."""
+        opening = self._count_opening(prompt)
+        if fitted is not prompt:
+            self._openings[ref(fitted)] = opening
+            self._fitted = self._fitted or PromptCache()
+            self._fitted.keep(prompt, fitted)
+
     def _count_opening(self, prompt: Prompt) -> int:
         """Return how many messages of `prompt` its conversation began with: the earlier turns, up to the question."""
         at: Prompt | None = prompt

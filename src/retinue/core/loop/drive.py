@@ -12,38 +12,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ..._internal.containment import call_contained, describe_error, is_own_error
 from ..._internal.foreign_text import make_well_formed
 from ...errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from ..budgets import Meter
-from ..events import ENDINGS, Asked, Delta, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, make_stopped
+from ..events import (
+    ENDINGS,
+    Asked,
+    Delta,
+    Finished,
+    Paused,
+    Point,
+    Replied,
+    Resumed,
+    Retried,
+    Started,
+    Stopped,
+    make_stopped,
+)
 from ..prices import FREE, Price
 from ..prompt import Ask, Prompt, PromptCache
-from ..protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
+from ..protocols import Act, Begin, Chunks, Effects, Flow, HumanRequest, Refusal, Request, Retry, Sent, advance
 from ..run_context import current_run
+from ..run_result import RESTING
 from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Observation, Reply, StopReason, Usage
+from .changed_prompts import ChangedPrompts
 from .context_window import ROOM, Window
 from .deadline import Deadline, Interrupted
+from .judging import ASKS, TRIES, Halt, Judges, withhold_reply
 from .tool_turn import ToolTurn
 
 logger = logging.getLogger(__name__)
+_HOLD: frozenset[Point] = frozenset({"after_model", "before_answer"})  # who judges there must be first to see it
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
 
 
 def drive(
-    flow: Flow, effects: Effects, started: Started, meter: Meter, deadline: Deadline, price: Price = FREE
+    begin: Begin, effects: Effects, started: Started, meter: Meter, deadline: Deadline, price: Price = FREE
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's; `meter`
-    has the run's budget. The last event
-    is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails. After
-    `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do."""
-    return partial(_Drive(flow, effects, meter, deadline, Window(started.abilities.window), price).run, started)
+    """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's, and
+    `meter` has the run's budget. The last event is `Finished` or `Stopped`, even if the run is cancelled or times out,
+    or the model or strategy fails. After `Stopped`, raises the error of a model that never replied. Raises
+    `LogMismatch` as the effects do, and `UsageError` as `begin` does."""
+    begun, flow = begin(started)
+    window = Window(started.abilities.window)
+    return partial(_Drive(flow, effects, meter, deadline, window, price, begin, effects.points).run, begun)
 
 
 @dataclass(slots=True)
@@ -56,12 +75,17 @@ class _Drive:
     deadline: Deadline
     window: Window
     price: Price
+    begin: Begin
+    points: Set[Point]  # at which hooks judge
+    judges: Judges = field(init=False)
     opens: bool = False  # whether the next request is the first, and there is no earlier conversation
     model: str = ""  # that the run fell to, if the first gave way
     prompts: PromptCache[int] = field(default_factory=PromptCache)  # their numbers in the log
     prompt_count: int = 0
+    changes: ChangedPrompts = field(init=False)
     acted: int = 0  # actions so far in this step
-    consulted: int = 0
+    refused: int = 0  # answers that hooks blocked
+    seen: list[str] = field(default_factory=list)  # what tools gave, for an answer that takes the place of such a one
     limit: StopReason | None = None  # the reason for the closing question
     heard: int = 0  # characters of the reply that is streamed
     shown: str = ""  # the text of an answer in them
@@ -71,30 +95,49 @@ class _Drive:
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
-        self.opens, reports = not started.history, current_run().progress.reports
+        self.judges, self.changes = Judges(self.effects, self.deadline, self.meter), ChangedPrompts(self.window)
+        reports = current_run().progress.reports
         try:
-            await self.effects.tell(started)
-            seconds = self.meter.budget.seconds
-            self.deadline.start(None if seconds is None else max(0.0, seconds - self.effects.elapsed))
+            started = await self._start(started)
+            self.opens = not started.history
             while not isinstance(sent, ENDINGS):
                 request = self._advance_strategy(sent)
-                sent = self._make_ending(request) if isinstance(request, AgentFinish) else await self._serve(request)
+                sent = await (self._end(request, started) if isinstance(request, AgentFinish) else self._serve(request))
+                if isinstance(sent, Finished) and not isinstance(request, AgentFinish):  # a tool's result, directly
+                    sent = await self._end(AgentFinish(sent.return_values), started)
                 while reports:
                     await self.effects.tell(reports.popleft())
-            await self.effects.tell(sent)
+            await self._tell_end(sent)
         except asyncio.CancelledError:
-            await self.effects.tell(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))
+            await self._tell_end(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))
             raise
         except LogMismatch:
             raise
         except Exception as error:
-            await self.effects.tell(replace(self._make_stop_by(error), usage=self.cut))
+            await self._tell_end(replace(self._make_stop_by(error), usage=self.cut))
             if isinstance(error, ModelError) and sent is None:  # the model has never replied
                 raise
         finally:
             self.deadline.stop()
-            with suppress(Exception):  # the run is over, whatever the strategy does
-                call_contained(self.flow.close)
+            self._close_flow()
+
+    async def _start(self, started: Started) -> Started:
+        """Tell the first event, as hooks leave it. Raises `Halt`."""
+        seconds = self.meter.budget.seconds
+        if "before_run" not in self.points:
+            await self.effects.tell(started)
+            self.deadline.start(None if seconds is None else max(0.0, seconds - self.effects.elapsed))
+            return started
+        self.deadline.start(None if seconds is None else max(0.0, seconds - self.effects.elapsed))
+        found = await self.judges.look("before_run", started, 0)
+        changed, self.flow = self.begin(found.event) if found.event != started else (started, self.flow)
+        await self.effects.tell(changed)
+        left, blocked = await self.judges.settle(found)
+        if blocked:
+            raise Halt(Stopped(StopReason.BLOCKED, blocked))
+        if left != changed:  # a person edited it, as the log says later
+            _, self.flow = self.begin(left)
+        return cast(Started, left)
 
     def _advance_strategy(self, sent: Sent | None) -> Request | AgentFinish:
         """Return the strategy's next request or its result. Raises `StrategyFailed`."""
@@ -129,7 +172,36 @@ class _Drive:
             detail = spent
         return Stopped(reason, detail, best=self.best, partial=self.shown)
 
+    async def _end(self, finish: AgentFinish, started: Started) -> Finished | Stopped | None:
+        """Return the final event, or `None` if the question is asked again, since a hook blocks the answer."""
+        if "before_answer" not in self.points or not finish.output:
+            return self._make_ending(finish)
+        given = Finished(finish.output, finish.return_values)
+        answer, blocked = await self.judges.judge("before_answer", given, self.meter.steps)
+        if not blocked:
+            return self._make_ending(replace(finish, return_values=answer.return_values))
+        if finish.reason is not StopReason.ANSWER or self.limit or self.refused == TRIES:
+            return Stopped(StopReason.BLOCKED, blocked)
+        self.refused += 1
+        self._close_flow()
+        _, self.flow = self.begin(started, Refusal(answer.answer, blocked, tuple(self.seen)))
+        return None
+
+    async def _tell_end(self, end: Finished | Stopped) -> None:
+        """Tell the final event. Where hooks judge answers, it has no attempt that they have not seen."""
+        if isinstance(end, Stopped) and "before_answer" in self.points:
+            end = replace(end, best="", partial="")
+        if "after_run" in self.points and not (isinstance(end, Stopped) and end.reason in RESTING):
+            await self.effects.judge("after_run", end, self.meter.steps)
+        await self.effects.tell(end)
+
+    def _close_flow(self) -> None:
+        with suppress(Exception):  # it is over, whatever the strategy does
+            call_contained(self.flow.close)
+
     def _make_stop_by(self, error: Exception) -> Stopped:
+        if isinstance(error, Halt):
+            return replace(error.end, best=self.best)
         if isinstance(error, Interrupted):
             return self._make_stop(error.reason)
         if isinstance(error, RetinueError):
@@ -167,18 +239,14 @@ class _Drive:
             request = replace(closing, problem=request.problem)
         step = self.meter.steps + (not request.aside)
         too_long: WindowExceeded | None = None
+        if "before_model" in self.points:
+            request = replace(request, prompt=self.changes.copy(request.prompt))
         while True:
             fitted, shortened = self._fit_prompt(request, again=too_long is not None)
             if too_long and not shortened:
                 raise too_long
-            number, new = self.prompts.extend(fitted)
-            if number is None:
-                number, self.prompt_count = self.prompt_count, self.prompt_count + 1
-            self.prompts.keep(fitted, number)
-            new = tuple([replace(one, state=None) if one.state else one for one in new])  # each reply has its own
-            asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened)
-            await self.effects.tell(asked)
-            self.meter.add(asked)
+            asked = Asked(step, 0, (), closing is not None, request.problem, request.aside, shortened)
+            request, fitted, asked = await self._tell_request(request, fitted, asked)
             try:
                 sent = request if fitted is request.prompt else replace(request, prompt=fitted)
                 replied = await self._reply(sent, asked)
@@ -188,6 +256,24 @@ class _Drive:
                 self.meter.add(replied)
                 self.window.learn(fitted, replied.reply)
                 return replied.reply
+
+    async def _tell_request(self, request: Ask, fitted: Prompt, asked: Asked) -> tuple[Ask, Prompt, Asked]:
+        """Tell a request as hooks leave it. Return it, with its prompt as it is and as it is sent. Raises `Halt`."""
+        number, full = self.prompts.extend(fitted)
+        if number is None:
+            number, self.prompt_count = self.prompt_count, self.prompt_count + 1
+        new = tuple([replace(one, state=None) if one.state else one for one in full])  # each reply has its own
+        asked = replace(asked, prompt=number, messages=new)
+        if "before_model" in self.points:
+            asked, blocked = await self.judges.judge("before_model", asked, asked.step)
+            if blocked:
+                raise Halt(Stopped(StopReason.BLOCKED, blocked))
+            copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
+            request = replace(request, prompt=copy)
+        self.prompts.keep(fitted, number)
+        await self.effects.tell(asked)
+        self.meter.add(asked)
+        return request, fitted, asked
 
     def _find_refusal(self, request: Ask) -> StopReason | None:
         """Return why this request is not allowed, if so."""
@@ -226,17 +312,32 @@ class _Drive:
         chunks = self.effects.ask(request)
         try:
             replied = Replied(asked.step, await self._read(chunks, request, asked))
-            await self.effects.tell(replied)
+            if not (judged := "after_model" in self.points):
+                await self.effects.tell(replied)
         except BaseException as error:
             if self.heard or (sent and isinstance(error, Interrupted | asyncio.CancelledError)):
                 self.cut = self._estimate_usage(request.prompt, self.heard)
             raise
         finally:
             await chunks.aclose()
-        return replied
+        return await self._judge_reply(replied) if judged else replied
+
+    async def _judge_reply(self, replied: Replied) -> Replied:
+        """Tell a reply as hooks leave it, and return it. Of one that they block, only what it used is told."""
+        try:
+            judged, blocked = await self.judges.judge("after_model", replied, replied.step)
+        except (Interrupted, asyncio.CancelledError):
+            self.cut = replied.reply.usage
+            raise
+        if not blocked:
+            await self.effects.tell(judged)
+            return cast(Replied, judged)
+        await self.effects.tell(withhold_reply(judged))
+        raise Halt(Stopped(StopReason.BLOCKED, blocked))
 
     async def _read(self, chunks: Chunks, request: Ask, asked: Asked) -> Reply:
-        """Tell the pieces of a reply as they arrive, and return the whole."""
+        """Tell the pieces of a reply as they arrive, unless a hook may block it, and return the whole."""
+        held = not self.points.isdisjoint(_HOLD)
         clock = asyncio.get_running_loop().time
         began, first, said = clock(), 0.0, ""
         while not isinstance(chunk := await self.deadline.wait(anext(chunks, None)), Reply):
@@ -249,8 +350,9 @@ class _Drive:
             first = first or clock() - began
             self.heard += len(chunk.text) + len(chunk.reasoning)
             said += chunk.text
-            chunk = self._add_answer(chunk, request.answer, said)
-            await self.effects.tell(chunk)
+            if not held:
+                chunk = self._add_answer(chunk, request.answer, said)
+                await self.effects.tell(chunk)
         took = chunk.seconds or clock() - began
         used = chunk.usage
         if not used.is_possible or not (used.total_tokens or not used.requests):  # the engine does not say, or nonsense
@@ -295,19 +397,21 @@ class _Drive:
 
     async def _act(self, request: Act) -> tuple[Observation, ...] | Finished | Stopped:
         self.best = request.answer or self.best
-        turn = ToolTurn(self.meter, self.acted, request.actions, self.effects, self.deadline)
+        turn = ToolTurn(self.meter, self.acted, request.actions, self.effects, self.judges)
         observations = await turn.observe()
         if isinstance(observations, Stopped):
             return self._make_stop(observations.reason, observations.detail)
         self.acted += len(request.actions)
         self.meter.count_turn(observations)
+        if "before_answer" in self.points:
+            self.seen += [one.text for one in observations if one.outcome == "result"]
         if len(observations) == 1 and observations[0].direct:
             return Finished(observations[0].text, {"output": observations[0].text})
         return observations
 
     async def _consult(self, request: HumanRequest) -> Decision | Stopped:
-        self.consulted += 1
-        action = replace(request.action, id=f"consult_{self.consulted}")
+        self.judges.asked += 1
+        action = replace(request.action, id=f"{ASKS}{self.judges.asked}")
         await self.effects.tell(Paused(self.meter.steps, action, request.problem))
         decision = await self.deadline.wait(self.effects.consult(action, request.problem))
         if decision is None:

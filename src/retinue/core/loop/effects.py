@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from ..._internal.concurrency import run_in_thread
 from ..._internal.containment import await_isolated, describe_error
 from ...errors import UsageError
+from ..events import Point
+from ..hooks import Hook, Judgeable, Judgement, group_hooks, run_hooks
 from ..prompt import Ask
 from ..protocols import Chunks, Model
 from ..run_context import current_run
 from ..tools.toolbox import Toolbox
+from ..user_records import make_policy
 from ..values import AgentAction, Decision
+from .judging import ASKS
 
 logger = logging.getLogger(__name__)
 _TRIES = 4  # of a person to edit an input so that it fits
@@ -22,11 +26,20 @@ Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | Non
 
 
 class LibraryEffects:
-    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`."""
+    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`,
+    and `hooks` judge."""
 
-    __slots__ = ("_decisions", "_human", "_model", "toolbox")
+    __slots__ = ("_decisions", "_human", "_model", "hooks", "toolbox")
 
-    def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        human: Human | None,
+        toolbox: Toolbox,
+        decisions: Mapping[str, Decision],
+        hooks: Iterable[Hook] = (),
+    ) -> None:
+        self.hooks = group_hooks(hooks)
         self._human = human
         self.toolbox = toolbox
         self._decisions = decisions
@@ -39,10 +52,32 @@ class LibraryEffects:
             here.watch(here.run, request)
         return self._model.reply(request)
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def judge(self, point: Point, event: Judgeable, step: int) -> Judgement:
+        """Return what the hooks at `point` say of `event`."""
+        return await run_hooks(self.hooks.get(point, ()), event, step, current_run())
+
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails. An edit that
         does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is a decision
-        made before an equal call got an unknown outcome."""
+        made before an equal call got an unknown outcome. `asker` is the hook that asks, if one does.
+
+        Nobody is asked about what a person always allows this user, unless an equal call has an unknown outcome."""
+        here, doubtful = current_run(), self.toolbox.is_in_doubt(action)
+        if action.id.startswith(ASKS):  # what a person is asked beside calls
+            return await self._consult_person(action, problem)
+        if not doubtful and action.id not in self._decisions:
+            for policy in await here.records.policies():
+                if policy.covers(action, here.agent, asker):
+                    return Decision("approve", policy=policy.id)
+        decision = await self._consult_person(action, problem)
+        begins = None if decision is None or not decision.always or doubtful else decision.lets(action)
+        if decision is not None and begins is not None:
+            policy = make_policy(begins, here.agent, asker, decision.always, here.run)
+            if not await here.records.keep(policy):
+                logger.warning("%s is allowed this time only: the run is for no user", action.id)
+        return decision
+
+    async def _consult_person(self, action: AgentAction, problem: str) -> Decision | None:
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
         if begins is not None and self.toolbox.has_news(begins):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from ..budgets import Budget
-from ..events import Called, Event, Observed, Replied, Stopped
+from ..events import Called, Event, Observed, Replied, Started, Stopped
 from ..run_result import Ending
 from ..values import Outcome, StopReason, Usage
 from .tool import Tool
@@ -84,6 +84,10 @@ class Delegate(Protocol):
 
     def can_continue(self, call: str) -> bool:
         """Return whether the run of this call can be continued; otherwise a begun call has an unknown outcome."""
+        ...
+
+    def learn(self, started: Started) -> None:
+        """Note the caller's question, which hooks may have changed: that is what members are passed."""
         ...
 
     async def run(self, member: MemberCall) -> MemberAnswer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Event, Observed, Replied, Said, Stopped, request_usage
+from ...core.events import Event, Judged, Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
 from ...runs.status import pending_calls
@@ -215,11 +215,14 @@ def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]
 
 def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:
     """Yield the model's reasoning, and its text besides the answer."""
+    found: list[str] = []
     for entry in log:
         if isinstance(entry.event, Replied):
             reply = entry.event.reply
-            beside = "" if reply.calls else reply.text.strip().removesuffix(answer).strip()
-            yield from filter(None, [reply.reasoning, beside])
+            found += [reply.reasoning, "" if reply.calls else reply.text.strip().removesuffix(answer).strip()]
+        elif isinstance(entry.event, Judged) and entry.event.point == "before_answer" and found:
+            found.pop()  # the text has the answer in it that a hook did not let pass
+    yield from filter(None, found)
 
 
 def _reasoning_tokens(entry: Entry) -> int:

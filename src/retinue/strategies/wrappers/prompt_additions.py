@@ -1,5 +1,5 @@
-"""Strategies whose prompts have more in them: instructions before everything, and the files of the question, of the
-conversation before it and of tools' results."""
+"""Strategies whose prompts have more in them: instructions before everything, the files of the question, of the
+conversation before it and of tools' results, and why an answer was refused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,28 @@ from itertools import chain
 
 from ...core.files import MAX_BYTES_TOGETHER, MAX_FILES
 from ...core.prompt import Ask
-from ...core.protocols import Act, Flow, Strategy, Task, ask
+from ...core.protocols import Act, Flow, Refusal, Strategy, Task, ask
 from ...core.values import File, Message, Observation, Reply
+from ..plan_text import neutralize_line
 from .wrapper import Part, PromptMapper, Wrapper, perform, relay
 
 
 def with_instructions(strategy: Strategy, text: str) -> Strategy:
     """Return `strategy`, whose every prompt begins with `text`."""
     return Wrapper(strategy, Instructions(text.strip())) if text.strip() else strategy
+
+
+_SEEN, _SEEN_CHARS, _ANSWER_CHARS = 4, 500, 2_000  # the last results that are told again, and how much of each
+
+
+def ask_otherwise(question: str, refusal: Refusal) -> str:
+    """Return the question again, with why the answer to it was refused."""
+    lines = [f"- {neutralize_line(text, _SEEN_CHARS)}\n" for text in refusal.seen[-_SEEN:]]
+    found = f"What was found out so far:\n{''.join(lines)}" if lines else ""
+    return (
+        f"{question}\n{found}This answer was given: {neutralize_line(refusal.answer, _ANSWER_CHARS)}\n"
+        f"It is refused: {neutralize_line(refusal.reason, _SEEN_CHARS)}\nGive another answer."
+    )
 
 
 @dataclass(frozen=True)
