@@ -13,28 +13,30 @@ from typing import Any
 import click
 
 from .._internal.sync_bridge import run_to_completion
+from ..config.agent_code import Target
 from ..errors import UsageError
-from .option_types import FOLDER, PATH
-from .serve import MISSING, leave_out_prompt_states
-from .server_database import DB_OPTION, database_url
+from .option_types import AGENTS, FOLDER
+from .serve import MISSING
+from .server_database import DB_OPTION
 
 _HOST = "127.0.0.1"
 _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
 
 
 @click.command("studio")
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=AGENTS, required=False)
 @DB_OPTION
 @click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
 @click.option("--evals", type=FOLDER, help="Reports of `retinue eval` to show.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
-def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
+def command(file: Target | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
 
     The address that is printed holds a key, which is valid until the command ends. With the agents of FILE, runs go on,
-    and you can ask, approve and fork; without FILE, what is stored is only shown. If a server has the database file
-    open, open its own studio instead: /studio at the server's address.
+    and you can ask, approve and fork; without FILE, what is stored is only shown, also while agents keep their runs in
+    it (`Agent(store=…)`). If a server has the database file open, open its own studio instead: /studio at the server's
+    address.
     """
     db = given["db"]
     if file is None and "://" not in db and not Path(db).exists():
@@ -46,13 +48,14 @@ def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
         gc.enable()
 
 
-def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int:
+def _serve(file: Target | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
         from ..server.agents.deployment import Deployment
         from ..server.context import Options
-        from ..server.process import Serving, serve
+        from ..server.process import Serving, leave_out_prompt_states, serve
         from ..store.api_keys import Key, hash_key, key_id_of
         from ..store.database_lock import TAKEN
+        from ..store.engines import database_url
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
@@ -61,7 +64,8 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
     known = {key: Key(key_id_of(hash_key(key)), given["tenant"], "studio", scopes=scopes)}
     deployment = Deployment({}) if file is None else Deployment.load(file)
     options = Options(evals=given["evals"])
-    how = Serving(database_url(given["db"]), options, _HOST, given["port"], known_keys=known, drives=file is not None)
+    listens = {"host": _HOST, "port": given["port"], "known_keys": known}
+    how = Serving(database_url(given["db"]), options, **listens, drives=file is not None, shared=True)
 
     def ready(address: str) -> None:
         gc.enable()

@@ -168,6 +168,16 @@ class Runs(DriveContext):
         if any(drive.caller is not None for drive in self._live.values()):
             self.wake(looks=True)
 
+    async def leave(self, run_id: str) -> None:
+        """Stop driving a run and its members, and leave them to whoever goes on with them."""
+        mine = [run_id, *(one for one, drive in self._live.items() if drive.root == run_id)]
+        tasks = [self._tasks[one] for one in mine if one in self._tasks]
+        self._wanted.difference_update(mine)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.database.write(partial(park_runs, run_ids=mine, process=self.database.process))
+
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:

@@ -301,7 +301,8 @@ class LogWriter:
         fresh = not self._database.is_shared
         while not fresh:
             began = time.monotonic()
-            run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
+            find = partial(find_run, run_id=self.run.id, request=self.run.request)
+            run = await self._database.read(find, small=True)
             if run is None or run.status == "cancelling" or run.ending is not None:
                 return False
             if run.epoch != self.run.epoch:

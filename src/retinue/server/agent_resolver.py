@@ -19,6 +19,7 @@ from ..core.tools.tool import Tool
 from ..core.values import Message
 from ..limits.shares import TenantShares
 from ..runs import RunInput
+from ..runs.agent_versions import AgentVersions
 from ..runs.leases import is_new
 from ..store.run_belongings import conversation_of, files_of_run
 from ..store.run_queries import last_handoff
@@ -26,7 +27,6 @@ from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from ..store.thread_messages import messages_on
 from .agents.call_circles import ServerId, enter_run
-from .agents.deployment import AgentVersions
 from .agents.overrides import HOSTED, override_agent, wanted_schema
 from .content.conversation import question_in, tool_exchanges, truncate_history, with_states
 from .content.message_files import FileLoader, with_file_data, with_shown_parts

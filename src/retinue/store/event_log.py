@@ -60,7 +60,7 @@ _LENGTH = Prepared(select(func.max(events.c.seq)).where(events.c.run_id == bindp
 _DONE = Prepared(
     select(events.c.seq, events.c.kind)
     .where(
-        events.c.run_id == bindparam("run"),
+        events.c.run_id == bindparam("run"),  # `not_in` would have as many values as are given: it cannot be prepared
         *(events.c.kind != one.__name__.lower() for one in (Said, Reported)),
     )
     .order_by(events.c.seq.desc())

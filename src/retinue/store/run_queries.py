@@ -252,6 +252,7 @@ class RunFilter:
     kind: Kind | None = None
     agent: str | None = None
     stored: bool | None = None
+    user: str | None = None
     statuses: Sequence[str] = ()
     created_after: int | None = None
     created_before: int | None = None
@@ -424,6 +425,7 @@ def conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]
         "kind": wanted.kind,
         "agent": wanted.agent,
         "stored": wanted.stored,
+        "user": wanted.user,
     }
     found = [*scope.of_user(runs), *(runs.c[name] == value for name, value in same.items() if value is not None)]
     if wanted.threaded is not None:  # phrased so that no index over all tenants' threads is used

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...core.tools.signature import InvalidInput, build_schema_signature
 from ...core.values import Always, Decision, File
 from ...runs.status import Pending, pending_calls
+from ...runs.submissions import describe_bad_edit
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
@@ -54,7 +54,8 @@ def parse_submission(
         decision = parse_decision(run.request, one, said[call], run.user)
         shown = tuple(File(**file) for file in files.get(call, ())) if one.action.id in answered else ()
         decisions[one.action.id] = replace(decision, files=shown) if shown else decision
-    _check_edits(run, decisions)
+    if problem := describe_bad_edit(run, decisions):
+        raise ApiError(400, problem)
     return ParsedOutputs(decisions, mark, answered)
 
 
@@ -122,17 +123,6 @@ def _parse_always(always: Any, shown: Mapping[str, Any], user: str | None) -> Al
             f"of arguments ({', '.join(shown) or 'there are none'}).",
         )
     return always  # type: ignore[no-any-return]
-
-
-def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
-    """Raise `ApiError` for edited arguments that do not fit their tool, which nobody would see otherwise."""
-    for call in run.waiting:
-        edited = decisions[call["id"]].tool_input
-        if edited is not None and "schema" in call:
-            try:
-                build_schema_signature(call["schema"]).arguments(edited)
-            except InvalidInput as error:
-                raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
 
 
 def _read(output: str) -> Any:
