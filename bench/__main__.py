@@ -18,6 +18,7 @@ from bench import (
     footprint,
     fuzz,
     guardrails,
+    hooks,
     hops,
     lists,
     load,
@@ -53,6 +54,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "engine": engine.measure,
     "telemetry": telemetry.measure,
     "metrics": metrics.measure,
+    "hooks": hooks.measure,
 }
 
 

@@ -26,8 +26,10 @@ from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
+from retinue.store.prepared_statements import insert_once
 from retinue.store.run_queries import insert_run
 from retinue.store.run_row import RunRow
+from retinue.store.tables import threads
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
 
@@ -198,5 +200,6 @@ def new_run(number: int, connection: Connection) -> RunRow:
         request={"model": "agent", "instructions": ""},
         agent="agent",
     )
+    insert_once(connection, threads, {"tenant": row.tenant, "id": row.thread_id, "created_at": 0, "body": {}})
     insert_run(connection, row)
     return row
