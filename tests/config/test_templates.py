@@ -19,7 +19,10 @@ from retinue.config.tool_files import load_tools
 from retinue.core.events import Observed
 from retinue.core.run_context import RunContext, current_run
 from retinue.core.serialization import dump
-from retinue.errors import DataError
+from retinue.core.tools.tool import Tool
+from retinue.errors import DataError, UsageError
+from retinue.store.admin_transaction import admin_transaction
+from retinue.store.sealed_secrets import VARIABLE, SecretOwner, make_secrets_key, set_secret
 
 TOKEN = "tok+alice/0123456789="
 
@@ -119,6 +122,23 @@ def test_a_function_asks_the_context() -> None:
     assert [one.observation.text for one in log if isinstance(one, Observed)] == ["alice has ***"]
     other = agent.run("look", user="bob", secrets={"TOKEN": f"another {TOKEN[::-1]}"}).events
     assert [one.observation.text for one in other if isinstance(one, Observed)] == ["bob has ***"]
+
+
+def test_a_kept_run_finds_secrets_in_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look() -> str:
+        return f"It is {await current_run().secret('TOKEN')}."
+
+    environ, db = {VARIABLE: make_secrets_key()}, f"{tmp_path}/runs.db"
+    monkeypatch.setenv(VARIABLE, environ[VARIABLE])
+    with admin_transaction(f"sqlite:///{db}", new=True) as connection:
+        set_secret(connection, SecretOwner("default", "alice"), "TOKEN", TOKEN, environ)
+    model = PromptModel(script=[{"when": "begin", "call": {"tool": "look", "input": {}}}, {"when": "", "say": "So."}])
+    agent = Agent(model, [Tool("look", look, "Looks.", effects="read")], strategy="tool_calling", store=db)
+    for user, said in (("alice", "It is ***."), ("bob", "the user of this run has no secret TOKEN")):
+        log = agent.run("begin", user=user).events
+        assert said in next(one.observation.text for one in log if isinstance(one, Observed))
+    with pytest.raises(UsageError, match="finds secrets in its store"):
+        agent.run("begin", user="alice", secrets={"TOKEN": TOKEN})
 
 
 def test_what_is_ones_secret_is_none_in_the_texts_of_another() -> None:

@@ -145,6 +145,8 @@ async def _quietly(work: Callable[[], Awaitable[object]]) -> None:
 
 def start_kept(url: str, agent: Agent[Any, Any], question: str, options: RunOptions) -> KeptRun:
     """Return a run of an agent as it is now, which is added to the store as it begins."""
+    if "secrets" in options:
+        raise UsageError("a run that is kept finds secrets in its store, also after a crash: retinue secrets set NAME")
     run_id, history = run_id_of(options.get("key", "")), options.get("history", ())
     begin = partial(_begin_new, run_id=run_id, question=question, history=read_history(history), options=options)
     return KeptRun(url, agent, run_id, question, begin, history=history, deps=options.get("deps"))
