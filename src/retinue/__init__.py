@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from .core.budgets import Budget as Budget
     from .core.events import Delta as Delta, Event as Event
     from .core.hooks import AskPerson as AskPerson, Block as Block, Change as Change, Hook as Hook, hook as hook
-    from .core.run_context import idempotency_key as idempotency_key
+    from .core.run_context import (
+        RunContext as RunContext,
+        current_run as current_run,
+        idempotency_key as idempotency_key,
+    )
     from .core.run_result import RunResult as RunResult
+    from .core.tools.result import ToolReturn as ToolReturn
     from .core.tools.tool import ExampleCall as ExampleCall, Tool as Tool, ToolExample as ToolExample, tool as tool
     from .core.values import (
         Decision as Decision,
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
         ModelNotFound as ModelNotFound,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
+        NoAnswer as NoAnswer,
         NotDone as NotDone,
         RetinueError as RetinueError,
         ToolError as ToolError,
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from .run.fork import fork as fork
     from .run.handoff import handoff as handoff
     from .run.replay import Replay as Replay, replay as replay, replay_async as replay_async
+    from .run.run_parts import dynamic_tools as dynamic_tools
     from .teams import (
         A2AAgent as A2AAgent,
         Chain as Chain,

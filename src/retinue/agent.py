@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from ._internal.concurrency import gather_bounded
 from ._internal.message_text import find_nearest, format_repr, suggest_name
@@ -18,8 +18,9 @@ from .core.events import Delta, Event, Finished, find_started
 from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
+from .core.run_context import Deps, find_among
 from .core.run_result import RunResult, fold_result, pending
-from .core.schema.json_schema import read_answer_schema
+from .core.schema.answers import Answer, read_answer_type
 from .core.tools.tool import Tool, make_tool
 from .core.tools.toolbox import Toolbox
 from .core.values import Decision, Message
@@ -29,12 +30,15 @@ from .models import PromptModel
 from .models.reply_limits import limit_replies
 from .net.file_source import FileSource
 from .run.run import Earlier, Run as Run
+from .run.run_parts import DepsFunction, DynamicTools, Instruction, Instructions, read_instructions, with_approval
 from .run.spec import RunSpec, check_suggested
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from .durable.agent_runs import AgentRuns, Thread
 
 T = TypeVar("T")
@@ -44,7 +48,7 @@ Files = Sequence[FileSource]
 GIVEN = ("deps", "user", "thread", "metadata")  # of a run's options: what its context is told
 
 
-class RunOptions(TypedDict, total=False):
+class RunOptions(TypedDict, Generic[Deps], total=False):
     """What a run may be given beside its question.
 
     Attributes:
@@ -54,32 +58,35 @@ class RunOptions(TypedDict, total=False):
         key: The idempotency key that tools send to services; random if empty.
         deps: What the agent's tools and instructions need: `RunContext.deps`.
         user: For whom the run is, `thread` the conversation that it belongs to, and `metadata` what to note down of it.
+        secrets: What `RunContext.secret` finds; without it, that looks in the environment.
     """
 
     history: History
     params: Params | None
     files: Files
     key: str
-    deps: Any
+    deps: Deps
     user: str
     thread: str
     metadata: Mapping[str, str]
+    secrets: Mapping[str, str]
 
 
-class ResumeOptions(TypedDict, total=False):
+class ResumeOptions(TypedDict, Generic[Deps], total=False):
     """What a run that goes on may be given beside its log and people's decisions.
 
     Attributes:
         budget: May be larger than it was.
         key: The original run's, as `children`, the logs of its members, and its `files`, which a stored log lacks.
-        deps: As those of `RunOptions`.
+        deps: As those of `RunOptions`, and so are `secrets`.
     """
 
     budget: Budget | None
     key: str
     files: Files
     children: Mapping[str, Sequence[Event]] | None
-    deps: Any
+    deps: Deps
+    secrets: Mapping[str, str]
 
 
 class SpecField(Generic[T]):
@@ -88,29 +95,32 @@ class SpecField(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, agent: Agent | None, owner: type) -> T:
+    def __get__(self, agent: Agent[Any, Any] | None, owner: type) -> T:
         return cast(T, self if agent is None else getattr(agent.spec, self._name))
 
-    def __set__(self, agent: Agent, value: T) -> None:
+    def __set__(self, agent: Agent[Any, Any], value: T) -> None:
         changed: dict[str, Any] = {self._name: value}
         agent.spec = replace(agent.spec, **changed)
 
 
-class Agent(YamlSerializable):
+class Agent(YamlSerializable, Generic[Deps, Answer]):
     """Answers questions by deciding, acting and observing in a loop.
 
     Raises `UsageError` for unknown names, or if `PromptModel` cannot be constructed.
 
     Args:
         model: A `Model`, or a name that `PromptModel` accepts (`"local"`, `"openai:gpt-5-mini"`, …).
-        tools: `Tool`s, functions, or objects with `run`. Without tools the agent just answers.
-        instructions: System message before every prompt.
+        tools: `Tool`s, functions, objects with `run`, or `dynamic_tools`. Without tools the agent just answers.
+        instructions: System message before every prompt: a text, a function of the run's context that returns one, or a
+            list of these. A function is called once for each run, whose log has what it returned.
         strategy: A `Strategy`, or a name in `STRATEGIES`; `auto` chooses by the engine's capabilities.
         human: Called with an action and the reason before a tool marked `approval` runs. Without it, or while
             it returns `None`, the run parks (`AWAITING_HUMAN`) until `resume`.
         require_human_feedback: Requires approval for all tools, or for those named.
-        answer_schema: A pydantic model or JSON Schema for the answer (parsed, in `return_values["answer"]`).
-            An answer that does not conform stops the run as `INVALID_ANSWER`.
+        answer: What answers are: a dataclass, a pydantic model, another type that pydantic knows, or a JSON Schema. A
+            result's `answer` is then of this type. An answer that does not conform stops the run as `INVALID_ANSWER`.
+        deps_of: A function, sync or async, of a run's context. It returns what the code of the agent needs, if the run
+            was not given it, and is called whenever a run begins or continues.
         prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
@@ -128,7 +138,7 @@ class Agent(YamlSerializable):
     model = SpecField[Model]()
     strategy = SpecField[Strategy]()
     tools = SpecField[Sequence[Tool]]()
-    instructions = SpecField[str]()
+    instructions = SpecField[str | tuple[Instruction[Any], ...]]()
     budget = SpecField[Budget]()
     human = SpecField[Human | None]()
     require_human_feedback = SpecField[bool | Collection[str]]()
@@ -138,18 +148,51 @@ class Agent(YamlSerializable):
     questions = SpecField[tuple[str, ...]]()
     hooks = SpecField[tuple[Hook, ...]]()
 
-    def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
+    @overload
+    def __init__(
+        self,
+        model: Model | str = ...,
+        tools: Iterable[Any] = ...,
+        *,
+        instructions: Instruction[Deps] | Instructions[Deps] | None = ...,
+        strategy: Strategy | str = ...,
+        budget: Budget = ...,
+        name: str = ...,
+        human: Human | None = ...,
+        require_human_feedback: bool | Collection[str] = ...,
+        answer: TypeForm[Answer] = ...,
+        deps_of: DepsFunction[Deps] | None = ...,
+        prompt_node: Prompting | None = ...,
+        memory: Memory | Sequence[Memory] = ...,
+        questions: Iterable[str] = ...,
+        hooks: Iterable[Any] = ...,
+        trace: bool = ...,
+        store: str | Path | None = ...,
+        recover: bool = ...,
+        **limits: Unpack[Limits],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any, Any],
+        model: Model | str = ...,
+        tools: Iterable[Any] = ...,
+        *,
+        answer: Mapping[str, Any],
+        **options: Any,
+    ) -> None: ...
+    def __init__(  # type: ignore[misc]  # noqa: PLR0913 -- the parts an agent is put together from
         self,
         model: Model | str = "local",
         tools: Iterable[Any] = (),
         *,
-        instructions: str | None = None,
+        instructions: Instruction[Deps] | Instructions[Deps] | None = None,
         strategy: Strategy | str = "auto",
         budget: Budget = Budget(),
         name: str = "agent",
         human: Human | None = None,
         require_human_feedback: bool | Collection[str] = False,
-        answer_schema: type | Mapping[str, Any] | None = None,
+        answer: Any = str,
+        deps_of: DepsFunction[Deps] | None = None,
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
         questions: Iterable[str] = (),
@@ -180,15 +223,16 @@ class Agent(YamlSerializable):
             model=PromptModel(model) if isinstance(model, str) else model,
             strategy=strategy,
             tools=(),
-            instructions=(instructions or "").strip(),
+            instructions=read_instructions(instructions),
             budget=with_limits(budget, limits),
             human=human,
             require_human_feedback={marked} if isinstance(marked, str) else marked,
-            answers=None if answer_schema is None else read_answer_schema(answer_schema),
+            answers=None if answer is str else read_answer_type(answer),
             memories=as_tuple(memory),
             trace=trace,
             prompt_node=prompt_node,
             questions=check_suggested(questions),
+            deps_of=deps_of,
             hooks=list_hooks(hooks),
         )
         self.store, self.recovers = store, recover
@@ -203,13 +247,15 @@ class Agent(YamlSerializable):
 
         `options` are those of `Tool`. Raises `UsageError` for an invalid or duplicate name.
         """
+        if isinstance(tool, DynamicTools):
+            self.spec = replace(self.spec, tool_functions=(*self.spec.tool_functions, tool))
+            return
         if isinstance(tool, str) and something is None:
             near = find_nearest(tool, ("calculator", "passages"))
             hint = f"; did you mean `from retinue.tools import {near}`?" if near else ""
             raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{hint}")
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else make_tool(tool, **options)
-        if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
-            new = replace(new, approval=True)
+        new = with_approval(new, self.require_human_feedback)
         Toolbox([*self.tools, new])  # raises if the name is taken
         _ = new.signature  # raises for parameters that a model cannot supply
         self.tools = (*self.tools, new)
@@ -227,9 +273,13 @@ class Agent(YamlSerializable):
         """Return a copy for another conversation, with its own `memory`."""
         return self._copy(memories=as_tuple(memory))
 
-    def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
-        """Return a copy whose answers are JSON that conforms to `schema`."""
-        return self._copy(answers=read_answer_schema(schema))
+    @overload
+    def with_answers(self, answer: TypeForm[T]) -> Agent[Deps, T]: ...
+    @overload
+    def with_answers(self, answer: Mapping[str, Any]) -> Agent[Deps, Any]: ...
+    def with_answers(self, answer: Any) -> Agent[Deps, Any]:
+        """Return a copy whose answers are of another type, or JSON that conforms to a JSON Schema."""
+        return self._copy(answers=None if answer is str else read_answer_type(answer))
 
     def with_params(self, params: Params) -> Self:
         """Return a copy whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`.
@@ -249,7 +299,7 @@ class Agent(YamlSerializable):
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema of the answers, or `None`."""
-        return self.spec.answers[0] if self.spec.answers else None
+        return self.spec.answers.schema if self.spec.answers else None
 
     def __repr__(self) -> str:
         tools = [tool.name for tool in self.tools]
@@ -257,10 +307,15 @@ class Agent(YamlSerializable):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        others = [self.model.name, self.questions, *(type(memory).__name__ for memory in self.memories)]
+        others = [
+            self.model.name,
+            self.questions,
+            self.spec.tool_functions,
+            *(type(memory).__name__ for memory in self.memories),
+        ]
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
-    def start(self, question: str, **options: Unpack[RunOptions]) -> Run:
+    def start(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Run[Answer]:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
         With a `store`, it is kept there under its `key` once it starts. Raises `UsageError` for an empty question.
@@ -269,23 +324,24 @@ class Agent(YamlSerializable):
             return self.runs.start(question, options)
         params = options.get("params")
         agent = self.with_params(params) if params else self
-        run = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
+        run: Run[Answer] = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
         run.files = tuple(options.get("files", ()))
         run.given = {name: options[name] for name in GIVEN if name in options}  # type: ignore[literal-required]
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return run
 
-    async def run_async(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
+    async def run_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> RunResult[Answer]:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
         Raises `UsageError` as `start` does, or if the model cannot see, and `ModelError` if it never says anything.
         """
         return await self.start(question, **options).finish()
 
-    def run(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
+    def run(self, question: str, **options: Unpack[RunOptions[Deps]]) -> RunResult[Answer]:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(question, **options))
 
-    async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
+    async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult[Answer]]:
         """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
 
         If the model has replied to at least one question, those without a reply yield a result with its `error`.
@@ -293,7 +349,7 @@ class Agent(YamlSerializable):
         """
         answered = False
 
-        async def one(question: str) -> RunResult:
+        async def one(question: str) -> RunResult[Answer]:
             nonlocal answered
             run = self.start(question)
             try:
@@ -307,20 +363,20 @@ class Agent(YamlSerializable):
 
         return await gather_bounded(one, questions, at_once)
 
-    def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
+    def run_batch(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult[Answer]]:
         """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
-    def stream_async(self, question: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event | Delta, None]:
+    def stream_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> AsyncGenerator[Event | Delta, None]:
         """Yield the events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
         return self.start(question, **options).events()
 
-    def stream(self, question: str, **options: Unpack[RunOptions]) -> Iterator[Event | Delta]:
+    def stream(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Iterator[Event | Delta]:
         """Iterate over `stream_async` and block."""
         return iterate_blocking(self.stream_async(question, **options))
 
     @property
-    def runs(self) -> AgentRuns:
+    def runs(self) -> AgentRuns[Answer]:
         """Its runs in its `store`. Raises `UsageError` if it has none, or without the extra."""
         if self.store is None:
             raise UsageError(f"{self.name} keeps no runs; say store='runs.db'")
@@ -330,16 +386,16 @@ class Agent(YamlSerializable):
             raise UsageError("a store of runs needs the extra 'store': pip install 'retinue[store]'") from error
         return AgentRuns(self, self.store)
 
-    def thread(self, thread_id: str) -> Thread:
+    def thread(self, thread_id: str) -> Thread[Answer]:
         """Return a conversation that its `store` keeps. Raises as `runs` does."""
         return self.runs.thread(thread_id)
 
-    async def recover_async(self, *, deps: Any = None) -> list[RunResult]:
+    async def recover_async(self, *, deps: Any = None) -> list[RunResult[Answer]]:
         """Go on with the runs of its name in its `store` that nobody drives any more, since their processes died or
         stopped. Return their outcomes, oldest first; some may wait for a person. Raises as `runs` does."""
         return await self.runs.recover_async(deps=deps)
 
-    def recover(self, *, deps: Any = None) -> list[RunResult]:
+    def recover(self, *, deps: Any = None) -> list[RunResult[Answer]]:
         """Run `recover_async` and block."""
         return run_blocking(self.recover_async(deps=deps))
 
@@ -364,6 +420,14 @@ class Agent(YamlSerializable):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def stream_answers_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> AsyncGenerator[Any, None]:
+        """Yield the answer of a run as far as it has arrived, and at last itself: see `Run.partial_answers`."""
+        return self.start(question, **options).partial_answers()
+
+    def stream_answers(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Iterator[Any]:
+        """Iterate over `stream_answers_async` and block."""
+        return iterate_blocking(self.stream_answers_async(question, **options))
+
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
         return self.spec.for_run()
@@ -372,8 +436,8 @@ class Agent(YamlSerializable):
         self,
         log: Sequence[Event],
         decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[ResumeOptions],
-    ) -> RunResult:
+        **options: Unpack[ResumeOptions[Deps]],
+    ) -> RunResult[Answer]:
         """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
         `decisions` are a person's, by call id. A `once` tool, or an agent, of whose call no outcome is recorded waits
@@ -388,22 +452,26 @@ class Agent(YamlSerializable):
         if started is None:
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
-            return fold_result(log, children={path: tuple(events) for path, events in children.items()})
+            logs = {path: tuple(events) for path, events in children.items()}
+            return fold_result(log, children=logs, answers=self.spec.answers)
         toolbox, decided = Toolbox(self.tools), decisions or {}
         for action in pending(log):
             if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):
                 raise UsageError(f"decisions: {action.id}: {wrong}")
-        run = Run(self, started.question, started.history, Earlier(log, decided, children), options.get("key", ""))
+        run: Run[Answer] = Run(
+            self, started.question, started.history, Earlier(log, decided, children), options.get("key", "")
+        )
         run.budget, run.files = options.get("budget") or self.budget, tuple(options.get("files", ()))
         recorded = {"user": started.user, "thread": started.thread, "metadata": started.metadata}
         run.given = {"deps": options.get("deps"), **{name: one for name, one in recorded.items() if one}}
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return await run.finish()
 
     def resume(
         self,
         log: Sequence[Event],
         decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[ResumeOptions],
-    ) -> RunResult:
+        **options: Unpack[ResumeOptions[Deps]],
+    ) -> RunResult[Answer]:
         """Run `resume_async` and block."""
         return run_blocking(self.resume_async(log, decisions, **options))

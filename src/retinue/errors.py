@@ -15,6 +15,7 @@ RetinueError
 │   └── ValueRefused      the database cannot hold a value
 ├── StrategyFailed    a strategy raised or yielded an invalid request; `__cause__` is the original
 ├── LogMismatch       a recorded run does not match the strategy that should continue it
+├── NoAnswer         a run has no answer of the type that its agent gives; its result says why
 ├── AgentChanged      a stored run began with another agent than the one that is served
 ├── ForeignExit       foreign code raised a non-`Exception` (`SystemExit`, …), kept as `__cause__`
 └── ToolError         raised by tools: the model reads the message and can try something else
@@ -111,6 +112,10 @@ class StrategyFailed(RetinueError):
 
 class LogMismatch(RetinueError):
     """A recorded run does not match the strategy that should continue it; the message names the event."""
+
+
+class NoAnswer(RetinueError):
+    """A run ended without an answer of the type that its agent gives; the message says why."""
 
 
 class AgentChanged(RetinueError):

@@ -15,6 +15,7 @@ from .core.events import (
     Observed as Observed,
     Paused as Paused,
     Replied as Replied,
+    Reported as Reported,
     Resumed as Resumed,
     Retried as Retried,
     Said as Said,

@@ -61,12 +61,12 @@ def test_an_edit_of_what_one_may_ask_changes_no_agent(tmp_path: Path) -> None:
 
 
 def test_it_says_what_makes_an_agent_answer_as_it_does() -> None:
-    body = stored(take_snapshot(made(budget=Budget(steps=3), answer_schema={"type": "object"}, name="clerk")))
+    body = stored(take_snapshot(made(budget=Budget(steps=3), answer={"type": "object"}, name="clerk")))
     assert (body["name"], body["instructions"], body["budget"]["steps"]) == ("clerk", "Be kind.", 3)
     assert body["strategy"]["prompt"] == "$tools $query"
     assert body["strategy"]["template"].startswith("Answer the following questions")
     assert body["model"]["settings"]["script"] == [{"say": "Hi"}]
-    assert body["answer_schema"] == {"type": "object"}
+    assert body["answer"] == {"type": "object"}
     (told,) = body["tools"]
     assert (told["name"], told["description"], told["effects"], told["approval"]) == ("look", "Looks.", "read", False)
     assert told["input"]["properties"]["town"]["type"] == "string"
@@ -83,7 +83,7 @@ def test_equal_agents_have_equal_hashes_and_others_have_others() -> None:
         {"tools": [replace(look, approval=True)]},
         {"model": PromptModel(engine="scripted", script=[{"say": "Ho"}])},
         {"model": limit_replies(made().model, max_tokens=5)},
-        {"answer_schema": {"type": "object"}},
+        {"answer": {"type": "object"}},
     ]
     hashes = [take_snapshot(made(**change)).hash for change in ({}, *changes)]
     assert len(set(hashes)) == len(hashes)
@@ -192,7 +192,7 @@ class Own:
         ({"strategy": Own()}, "the strategy was `react` and is `own`"),
         ({"strategy": ToolCalling()}, "the strategy was `react` and is `tool_calling`"),
         ({"model": PromptModel(engine="scripted", script=[{"say": "Ho"}])}, "changed: its settings"),
-        ({"answer_schema": {"type": "object"}}, "the answer schema changed"),
+        ({"answer": {"type": "object"}}, "the answer changed"),
     ],
 )
 def test_what_is_in_the_way_is_named(changed: dict[str, Any], problem: str) -> None:

@@ -194,7 +194,7 @@ KEYS: list[tuple[dict[str, Any], Any]] = [
     ({"max_steps": 7}, lambda a: a.budget.steps == 7),
     ({"max_execution_time": 2.5}, lambda a: a.budget.seconds == 2.5),
     ({"early_stopping_method": "force"}, lambda a: a.budget.early_stopping_method == "force"),
-    ({"answer_schema": {"type": "integer"}}, lambda a: a.schema == {"type": "integer"}),
+    ({"answer": {"type": "integer"}}, lambda a: a.schema == {"type": "integer"}),
     ({"max_new_tokens": 9}, lambda a: isinstance(a.model, Limited) and a.model.max_tokens == 9),
     ({"temperature": 0.5}, lambda a: a.model.given["temperature"] == 0.5),
     ({"effort": "high", "verbosity": "low", "thinking_tokens": 9},

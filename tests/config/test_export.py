@@ -199,7 +199,7 @@ PARAMS = st.fixed_dictionaries(
         "stream": st.booleans(),
         "require_human_feedback": st.booleans(),
         "early_stopping_method": st.sampled_from(["force", "generate"]),
-        "answer_schema": st.sampled_from([{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]),
+        "answer": st.sampled_from([{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]),
         "budget": st.fixed_dictionaries({}, optional={"tokens": st.integers(1, 99), "stale_steps": st.none()}),
     },
 )

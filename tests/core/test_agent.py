@@ -178,7 +178,7 @@ def test_a_tool_that_is_only_a_name_is_refused_with_where_it_is() -> None:
     with pytest.raises(UsageError, match=r"'calculater' is only a name; .* `from retinue.tools import calculator`"):
         agent().add_tool("calculater")
     with pytest.raises(UsageError, match="tools: want a list of them"):
-        Agent(PromptModel(script=["x"]), lookup)  # type: ignore[arg-type]
+        Agent(PromptModel(script=["x"]), lookup)  # type: ignore[call-overload]
 
 
 def test_a_person_is_asked_for_tools_that_there_are() -> None:

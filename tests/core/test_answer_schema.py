@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from retinue import UsageError
-from retinue.core.schema.json_schema import read_answer_schema
+from retinue.core.schema.answers import read_answer_type
 
 
 class City(BaseModel):
@@ -37,9 +37,9 @@ SCHEMA = {
     ],
 )
 def test_a_pydantic_model_checks_strictly(value: Any, problem: str) -> None:
-    schema, check = read_answer_schema(City)
-    assert schema["required"] == ["name"]
-    assert check(value) == problem
+    city = read_answer_type(City)
+    assert city.schema["required"] == ["name"]
+    assert city.check(value) == problem
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_a_pydantic_model_checks_strictly(value: Any, problem: str) -> None:
     ],
 )
 def test_a_json_schema_checks(value: Any, problem: str) -> None:
-    schema, check = read_answer_schema(SCHEMA)
-    assert schema == SCHEMA
-    assert check(value) == problem
+    kept = read_answer_type(SCHEMA)
+    assert kept.schema == SCHEMA
+    assert kept.check(value) == problem
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_a_json_schema_checks(value: Any, problem: str) -> None:
         ({"$ref": "http://127.0.0.1:1/city"}, "cannot be resolved"),
         ({"$ref": "#/$defs/city"}, "cannot be resolved"),
         ({"type": object}, "not JSON serializable"),
-        (3, "is not a type; want a pydantic model or a JSON Schema"),
-        (lambda: 1, "is not a type"),
+        (3, "has no JSON Schema .*want a dataclass, a pydantic model, another type .* or a JSON Schema"),
+        ("City", "has no JSON Schema"),
         (type("Strange", (), {}), "has no JSON Schema"),
     ],
 )
 def test_what_is_no_schema_is_refused_with_a_reason(wrong: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        read_answer_schema(wrong)
+        read_answer_type(wrong)
 
 
 def test_its_libraries_are_loaded_only_when_used() -> None:

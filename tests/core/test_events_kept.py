@@ -31,7 +31,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     calls = st.lists(actions(text), max_size=2).map(tuple)
     messages = st.lists(st.builds(Message, st.sampled_from(["user", "tool"]), text, calls, text, text), max_size=2)
     replies = st.builds(Reply, text, calls=calls)
-    seen = st.builds(Observation, text, text)
+    seen = st.builds(Observation, text, text, data=JSON)
     used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9))
     built = {
         "started": {
@@ -59,6 +59,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
             | st.builds(Observed, st.just(1), seen)
             | st.builds(Asked, st.just(1), st.just(0), messages.map(tuple)),
         },
+        "reported": {"step": st.integers(0, 9), "text": text, "call_id": text, "done": st.none() | st.floats(0, 9)},
         "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
         "said": {"text": text, "answer": text},
         "stopped": {"reason": st.sampled_from(StopReason), "detail": text, "answer": text, "best": text, "usage": used},

@@ -236,7 +236,7 @@ def test_an_answer_with_a_schema_is_asked_for_again_in_that_form() -> None:
     model = PromptModel(script=[{"when": "is refused", "say": '{"n": 2}'}, {"say": '{"n": 1}'}])
     gate = Hook("before_answer", lambda e, c: Block("1 is too few") if e.return_values["answer"] == {"n": 1} else None)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    result = Agent(model, hooks=[gate], answer_schema=schema).run("How many?")
+    result = Agent(model, hooks=[gate], answer=schema).run("How many?")
     assert result.return_values["answer"] == {"n": 2}
 
 
@@ -244,8 +244,8 @@ def test_a_changed_answer_is_changed_in_all_return_values() -> None:
     model = PromptModel(script=[{"say": '{"n": 1}'}])
     more = Hook("before_answer", lambda e, c: Change(replace(e, answer='{"n": 5}')))
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    result = Agent(model, hooks=[more], answer_schema=schema).run("How many?")
-    assert (result.answer, result.return_values) == ('{"n": 5}', {"output": '{"n": 5}', "answer": {"n": 5}})
+    result = Agent(model, hooks=[more], answer=schema).run("How many?")
+    assert (result.text, result.return_values) == ('{"n": 5}', {"output": '{"n": 5}', "answer": {"n": 5}})
 
 
 def test_after_a_run_a_hook_only_looks() -> None:

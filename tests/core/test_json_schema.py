@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import UsageError
-from retinue.core.schema.json_schema import compile_pattern, make_validator, read_answer_schema
+from retinue.core.schema.answers import read_answer_type
+from retinue.core.schema.json_schema import compile_pattern, make_validator
 from retinue.core.schema.patterns import MAX_PRINTED, build_json_pattern, print_gbnf, print_regex
 from retinue.errors import DataError
 
@@ -35,7 +36,7 @@ def test_a_pattern_that_would_backtrack_for_ever_is_matched(pattern: str, dialec
         {"patternProperties": {pattern: {}}, "additionalProperties": {"type": "null"}},
         {"patternProperties": {pattern: {}}, "additionalProperties": False},
     ):
-        _, check = read_answer_schema({"$schema": f"http://json-schema.org/{dialect}/schema#", **schema})
+        check = read_answer_type({"$schema": f"http://json-schema.org/{dialect}/schema#", **schema}).check
         assert check({text: text})
 
 
@@ -49,10 +50,8 @@ def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(pattern: str
         {"items": [{"not": {"pattern": pattern}}]},
     )
     for schema in schemas:
-        with pytest.raises(
-            UsageError, match=r"answer_schema: the pattern .*(linear time|characters)|not a JSON Schema"
-        ):
-            read_answer_schema({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+        with pytest.raises(UsageError, match=r"answer: the pattern .*(linear time|characters)|not a JSON Schema"):
+            read_answer_type({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
 
 
 @given(st.from_regex(r"[a-z.]{0,3}[+*?]?\|?(\[a-z\]|\(x\)|\\d|\\w)[+*]?", fullmatch=True), st.text("axz1_", max_size=8))
@@ -69,7 +68,7 @@ def test_plain_patterns_mean_what_they_mean_elsewhere(pattern: str, text: str) -
 
 
 def test_escapes_of_javascript_are_known() -> None:
-    _, check = read_answer_schema({"pattern": r"^\u00e9\/\d+$"})
+    check = read_answer_type({"pattern": r"^\u00e9\/\d+$"}).check
     assert check("é/12") == ""
     assert check("e/12") == r"the answer: 'e/12' does not match '^\\u00e9\\/\\d+$'"
 
@@ -77,7 +76,7 @@ def test_escapes_of_javascript_are_known() -> None:
 @pytest.mark.parametrize("word", ["anyOf", "allOf", "oneOf"])
 @pytest.mark.parametrize("more", [{}, {"unevaluatedProperties": False}, {"unevaluatedItems": False}])
 def test_references_that_branch_at_each_level_end(word: str, more: dict[str, Any]) -> None:
-    _, check = read_answer_schema(chain(word, more))
+    check = read_answer_type(chain(word, more)).check
     for value in ({}, {"a": 1}, [1], 5):
         assert check(value) not in ("", TOO_LONG)
     assert bool(check("a text")) == (word == "oneOf")  # of two that are the same, both fit
@@ -85,12 +84,12 @@ def test_references_that_branch_at_each_level_end(word: str, more: dict[str, Any
         f"d{at}": {"$ref": f"#/$defs/d{at + 1}", "dependentSchemas": {"a": {"$ref": f"#/$defs/d{at + 1}"}}}
         for at in range(40)
     }
-    _, check = read_answer_schema({**more, "$ref": "#/$defs/d0", "$defs": {**with_dependents, "d40": {}}})
+    check = read_answer_type({**more, "$ref": "#/$defs/d0", "$defs": {**with_dependents, "d40": {}}}).check
     assert check({"a": 1}) == (TOO_LONG if "unevaluatedProperties" in more else "")
 
 
 def test_a_reference_to_itself_ends() -> None:
-    _, check = read_answer_schema({"$ref": "#"})
+    check = read_answer_type({"$ref": "#"}).check
     assert check(1) == TOO_LONG
 
 
@@ -105,12 +104,12 @@ def test_a_reference_to_itself_ends() -> None:
     ],
 )  # fmt: skip
 def test_a_value_costs_no_more_than_its_size(schema: dict[str, Any], value: Any) -> None:
-    _, check = read_answer_schema(schema)
+    check = read_answer_type(schema).check
     assert check(value) == TOO_LONG
 
 
 def test_a_long_list_of_different_things_has_no_two_alike() -> None:
-    _, check = read_answer_schema({"uniqueItems": True})
+    check = read_answer_type({"uniqueItems": True}).check
     assert check([[at, {"a": at}] for at in range(20_000)]) == ""
     assert check([True, 1, "1", [1], {"1": 1}, None, 0, False]) == ""
     assert check([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]).endswith("has non-unique elements")
@@ -127,13 +126,13 @@ def test_a_long_list_of_different_things_has_no_two_alike() -> None:
     ],
 )
 def test_a_schema_that_is_too_large_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"^answer_schema: .*too large"):
-        read_answer_schema(schema)
+    with pytest.raises(UsageError, match=r"^answer: .*too large"):
+        read_answer_type(schema)
 
 
 def test_patterns_beside_unevaluated_properties_are_refused() -> None:
     with pytest.raises(UsageError, match="'unevaluatedProperties' and 'patternProperties' cannot be used together"):
-        read_answer_schema({"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]})
+        read_answer_type({"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]})
 
 
 def test_a_tools_arguments_are_checked_as_well() -> None:

@@ -79,7 +79,7 @@ def test_what_counts_as_right_may_change_without_asking_again_but_not_the_questi
         agent(strategy="react"),
         Agent(PromptModel(script=SCRIPT), []),
         agent(name="other"),
-        agent(answer_schema={"type": "object"}),
+        agent(answer={"type": "object"}),
     ],
     ids=["instructions", "budget", "strategy", "tools", "name", "answers"],
 )

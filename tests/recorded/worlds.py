@@ -260,7 +260,7 @@ WORLDS: dict[str, World] = {
             pay,
             script=[*PAY[:2], {"raw": 'Final Answer: {"age": 47}'}],
             strategy="react",
-            answer_schema={
+            answer={
                 "type": "object",
                 "properties": {"age": {"type": "integer"}},
                 "required": ["age"],

@@ -43,7 +43,7 @@ def approve(action: AgentAction, problem: str) -> Decision:
 
 def streamed(model: Said, strategy: Strategy | str, **settings: object) -> tuple[str, Finished | Stopped]:
     """What a run has shown of its answer, and how it ended."""
-    agent = Agent(model, [lookup], strategy=strategy, human=approve, **settings)  # type: ignore[arg-type]
+    agent = Agent(model, [lookup], strategy=strategy, human=approve, **settings)  # type: ignore[call-overload]
     seen = list(agent.stream("Where?"))
     last = seen[-1]
     assert isinstance(last, Finished | Stopped)
@@ -240,7 +240,7 @@ def test_steps_of_a_plan_are_not_shown_and_its_answer_is() -> None:
 def test_an_answer_with_a_schema_comes_at_once_at_the_end() -> None:
     for budget in (Budget(), Budget(1)):
         model = Said([" Final Answer: Paris" if budget.steps != 1 else " Paris", '"Paris"'], sizes=[4])
-        shown, last = streamed(model, "react", budget=budget, answer_schema={"type": "string", "minLength": 4})
+        shown, last = streamed(model, "react", budget=budget, answer={"type": "string", "minLength": 4})
         assert isinstance(last, Finished)
         assert shown == ""
 

@@ -102,16 +102,16 @@ def closing_with(name: str, reply: str | Reply, **options: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "reply"), CASES, ids=[f"{name}-{reply!r:.90}" for name, reply in CASES])
 def test_a_thought_before_an_action_is_no_answer(name: str, reply: str | Reply) -> None:
-    for options in ({}, {"answer_schema": {"type": "string"}}):
+    for options in ({}, {"answer": {"type": "string"}}):
         result = closing_with(name, reply, **options)
-        assert (result.answer, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED)
+        assert (result.text, result.stop_reason) == ("", StopReason.MAX_ITERATION_EXCEEDED)
 
 
 def test_nor_is_it_one_where_a_schema_takes_any_text() -> None:
     schema = {"type": "string", "minLength": 9}
     model = Said(["Final Answer: Paris", *[f"{THOUGHT}\nAction: search\nAction Input: b"] * 3])
-    result = Agent(model, [search], answer_schema=schema).run("Which page?")
-    assert (result.answer, result.best_answer, result.stop_reason) == ("", "Paris", StopReason.INVALID_ANSWER)
+    result = Agent(model, [search], answer=schema).run("Which page?")
+    assert (result.text, result.best_answer, result.stop_reason) == ("", "Paris", StopReason.INVALID_ANSWER)
 
 
 ANSWERING = {

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from fakes.parrot import Parrot
 from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool
 from retinue.core.events import Asked, Replied, Stopped
-from retinue.core.schema.json_schema import read_answer_schema
+from retinue.core.schema.answers import read_answer_type
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React
@@ -35,7 +35,7 @@ def agent(script: Sequence[Any], schema: Any = Person, inner: Any = React(), bud
     return Agent(
         PromptModel(script=script),
         [tool],
-        strategy=with_structured_output(inner, *read_answer_schema(schema)),
+        strategy=with_structured_output(inner, read_answer_type(schema)),
         budget=budget,
     )
 
@@ -118,10 +118,10 @@ def test_the_closing_answer_conforms_too() -> None:
 
 def test_an_engine_that_knows_only_objects_is_asked_for_one() -> None:
     model = Parrot(["Final Answer: none", "[7]"])
-    schema, check = read_answer_schema(
+    answers = read_answer_type(
         {"type": "array", "items": {"$ref": "#/definitions/n"}, "definitions": {"n": {"type": "integer"}}}
     )
-    result = Agent(model, [Tool("look", lambda name: "")], strategy=with_structured_output(React(), schema, check)).run(
+    result = Agent(model, [Tool("look", lambda name: "")], strategy=with_structured_output(React(), answers)).run(
         "Which?"
     )
     assert result.return_values["answer"] == [7]
@@ -134,7 +134,7 @@ def test_an_engine_that_knows_only_objects_is_asked_for_one() -> None:
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_it_passes_for_the_strategy_within(name: str) -> None:
     inner = STRATEGIES[name]
-    around: Any = with_structured_output(inner, *read_answer_schema(Person))
+    around: Any = with_structured_output(inner, read_answer_type(Person))
     assert (around.name, around.native) == (inner.name, getattr(inner, "native", False))
 
 

@@ -135,8 +135,8 @@ def test_a_reply_is_as_long_as_the_window_allows_unless_somebody_says_otherwise(
 
 def test_its_own_system_message_stays_and_an_answer_may_have_a_schema() -> None:
     model = Said(["four", "4"])
-    agent = Agent(model, strategy=ToolCalling(system="Count."), answer_schema={"type": "integer"})
-    assert agent.run("Hi").answer == "4"
+    agent = Agent(model, strategy=ToolCalling(system="Count."), answer={"type": "integer"})
+    assert agent.run("Hi").answer == 4
     assert model.asked[0].prompt.messages == (Message("system", "Count."), Message("user", "Hi"))
 
 

@@ -110,7 +110,7 @@ def cut(human: Any) -> Agent:
 
 
 def invalid(human: Any) -> Agent:
-    return said(Reply(DRAFT), answer_schema={"type": "object", "required": ["x"]})
+    return said(Reply(DRAFT), answer={"type": "object", "required": ["x"]})
 
 
 def refused_plan(human: Any) -> Agent:
@@ -220,11 +220,11 @@ def test_the_library_and_the_command_line(name: str, capsys: pytest.CaptureFixtu
     case = CASES[name]
     agent = case.made(human_of(case))
     result = agent.run("q")
-    assert (result.stop_reason, result.answer) == (case.reason, case.answer)
+    assert (result.stop_reason, result.text) == (case.reason, case.answer)
     assert result.answered == bool(case.answer and not case.partly)
     assert case.why in str(result)
     assert result.answered or str(result).startswith(("no answer (", f"{DRAFT}\n(incomplete) ("))
-    check(case, Told(result.answered, result.answer, result.error))
+    check(case, Told(result.answered, result.text, result.error))
 
     status = run_and_show(case.made(human_of(case)).start("q"))
     shown = capsys.readouterr().out

@@ -102,8 +102,8 @@ class Conversation:
         with terminal_echo(on=False):
             await show_run(run, self._view)
         await remember(self._memories, run.log)
-        if run.result.answer:
-            self._turns.append(Turn(question, run.result.answer))
+        if run.result.text:
+            self._turns.append(Turn(question, run.result.text))
         return run.result.answered
 
     def _history(self) -> Iterator[Message]:

@@ -89,7 +89,7 @@ def show(run_id: str, db: str, as_json: bool) -> int:
         members = member_runs(connection, run.id)
         forks = newest_runs(connection, RunFilter(forked_from=run.id), run.tenant, 20)
     if as_json:
-        more = {"answer": outcome.answer, "steps": len(outcome.steps), "members": [one.id for one in members]}
+        more = {"answer": outcome.text, "steps": len(outcome.steps), "members": [one.id for one in members]}
         print_json(_run_values(run, outcome.question) | more | {"forks": [one.id for one in forks]})
         return 0
     status = click.style(label(run), fg=_COLOURS.get(label(run), "cyan"))
@@ -124,7 +124,7 @@ def _run_facts(run: RunRow, outcome: RunResult) -> Iterator[tuple[str, str]]:
             step = f", step {origin['step']}" if "step" in origin else ""
             yield name.partition("_")[0], f"from {origin['run_id']}{step}"
     yield "question", outcome.question
-    yield "answer", outcome.answer
+    yield "answer", outcome.text
     for one in outcome.waiting:
         yield "waits", f"for a person's decision on {one.tool} ({one.id})"
     yield "problem", run.error.message if run.error else ""

@@ -24,9 +24,9 @@ from .._internal.redaction import redact
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.protocols import Strategy
-from ..core.tools.signature import Signature
 from ..core.tools.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
+from ..run.run_parts import describe_instructions
 from ..run.spec import RunSpec
 from ..strategies.auto import Auto
 from ..strategies.react import React
@@ -37,7 +37,7 @@ from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
-_COMPARED = ("strategy", "answer_schema")  # what no other part of an agent makes up for
+_COMPARED = ("strategy", "answer")  # what no other part of an agent makes up for
 _PACKAGE = "retinue.strategies"
 _WORDS = ("title", "description", "examples")
 _BY_NAME = ("properties", "$defs", "patternProperties")
@@ -65,11 +65,11 @@ def _write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
     model = describe(spec.model)
     found = {
         "name": spec.name,
-        "instructions": mask_secrets(spec.instructions, "INSTRUCTIONS"),
+        "instructions": mask_secrets(describe_instructions(spec.instructions), "INSTRUCTIONS"),
         "strategy": describe(spec.strategy),
         "model": {"type": model["type"]} if as_in_file else mask_secrets(model, "MODEL"),
         "budget": asdict(spec.budget),
-        "answer_schema": spec.answers and spec.answers[0],
+        "answer": spec.answers and spec.answers.schema,
         "memories": [type(memory).__name__ for memory in spec.memories],
         "tools": [
             {
@@ -181,7 +181,7 @@ def _with_stored_words(tool: Tool, kept: Mapping[str, Any]) -> Tool:
     signature = tool.signature
     changed: dict[str, Any] = {"description": kept["description"], "approval": tool.approval or kept["approval"]}
     if signature.parameters != kept["input"]:
-        changed["takes"] = Signature(kept["input"], signature.text_argument, signature.checked)
+        changed["takes"] = replace(signature, parameters=kept["input"])
     return replace(tool, **changed)
 
 
@@ -200,7 +200,7 @@ def _find_differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Se
         before, after = kept[part], now[part]
         if before == after:
             continue
-        if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer_schema":
+        if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer":
             yield f"the {part.replace('_', ' ')} changed"
         elif before.get("type") != after.get("type"):
             yield f"the {part} was {_name_of(before)} and is {_name_of(after)}"

@@ -78,7 +78,7 @@ _MODEL |= {
 }  # fmt: skip
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
 _QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
-_NOT_RESOLVED = ("tools", "answer_schema", "script", "questions")
+_NOT_RESOLVED = ("tools", "answer", "script", "questions")
 
 
 @dataclass
@@ -241,7 +241,7 @@ class Builder:
             strategy = Planner(approve=bool(asked) or name == "humanInLoopPlanExec")
         agent = Agent(
             strategy=strategy,
-            answer_schema=params.get("answer_schema"),
+            answer=params.get("answer", str),
             memory=memories,
             questions=params.get("questions", ()),
             **self._build_model(params),

@@ -100,9 +100,13 @@ class SpecWriter:
 
     def _write_agent_parameters(self, spec: RunSpec) -> dict[str, Any]:
         """Return an agent's parameters, without its tools."""
+        if lost := "dynamic_tools" if spec.tool_functions else "deps_of" if spec.deps_of is not None else "":
+            raise UsageError(f"{spec.name}: {lost} cannot be written, as it is a function; leave it out")
         params: dict[str, Any] = {"role": "executor"}
         if not isinstance(spec.strategy, GivenActions):
             params = _write_strategy_parameters(spec, spec.strategy)
+            if not isinstance(spec.instructions, str):
+                raise UsageError(f"{spec.name}: its instructions have a function, which cannot be written; use a text")
             if spec.instructions:
                 params["instructions"] = "\n".join(filter(None, (spec.instructions, params.get("instructions"))))
             if spec.questions:
@@ -117,7 +121,7 @@ class SpecWriter:
         if (asked := spec.require_human_feedback) and "require_human_feedback" not in params:
             params["require_human_feedback"] = True if asked is True else sorted(asked)
         if spec.answers is not None:
-            params["answer_schema"] = dict(spec.answers[0])
+            params["answer"] = dict(spec.answers.schema)
         return params
 
     def _write_tool(self, tool: Tool, agent: Agent) -> Any:

@@ -292,7 +292,7 @@ class AgentParams(Spec):
     handoffs: list[Name] | None = None
     exposed: bool | None = None
     require_human_feedback: Feedback | None = None
-    answer_schema: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings
     memory: Texts | None = None
     with_memory: bool | None = None

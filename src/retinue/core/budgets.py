@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
+from .run_context import BudgetLeft
 from .values import Observation, StopReason, Usage
 
 WARN_AT = 0.7  # fraction of a budget
@@ -191,6 +192,13 @@ class Meter:
     def tokens_left(self) -> int | None:
         """How many tokens the budget still allows for a reply, or `None` without a limit."""
         return min((int(one.left) for one in self._counted if one.name in ("tokens", "output_tokens")), default=None)
+
+    def describe_rest(self, seconds_left: float | None) -> BudgetLeft:
+        """Return what the run may still use."""
+        replies = (self.budget.steps, self.steps), (self.budget.replies, self._replies)
+        steps = min((max(0, limit - used) for limit, used in replies if limit is not None), default=None)
+        cost = next((one.left for one in self._counted if one.name == "cost"), None)
+        return BudgetLeft(steps, seconds_left, self.tokens_left, cost)
 
     def _exhausts(self, *, more: int) -> bool:
         """Return whether so many `more` replies would be the last of all models."""

@@ -24,7 +24,7 @@ from .values import (
 if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
 
-    from .values import UNSAID
+    from .values import UNKNOWN, UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,18 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported(WithFields):
+    """Code of the run said how far it is: with `done` of `total`, if they are numbers, in a unit of its own. `call_id`
+    is the call in which it did, if it was a tool's. Replay skips it."""
+
+    step: int
+    text: str
+    call_id: Annotated[str, UNSAID] = ""
+    done: Annotated[float | None, UNKNOWN] = None
+    total: Annotated[float | None, UNKNOWN] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The strategy returned an answer."""
 
@@ -129,14 +141,15 @@ class Finished:
 
 
 Point = Literal["before_run", "before_model", "after_model", "before_tool", "after_tool", "before_answer", "after_run"]
-Verdict = Literal["change", "block", "ask"]
+Verdict = Literal["pass", "change", "block", "ask"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged(WithFields):
     """A hook did not let pass what is at this `point`: it changed it, blocked it, or asks a person about it. What
     follows from that is logged next, and is stored with it. `reason` is why; `call_id` names the call that it is about.
-    `about` is what a person is asked about, where the log has it only once they agree."""
+    `about` is what a person is asked about, where the log has it only once they agree. `usage` is what the hook used of
+    models; a hook that used some is logged also if it lets the event pass."""
 
     step: int
     point: Point
@@ -145,6 +158,7 @@ class Judged(WithFields):
     reason: str = ""
     call_id: str = ""
     about: Annotated[Started | Asked | Replied | Called | Observed | Finished | None, UNSAID] = None
+    usage: Annotated[Usage, UNSAID] = UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +185,7 @@ def request_usage(event: Event) -> Usage | None:
     match event:
         case Replied(reply=reply):
             return reply.usage
-        case Retried(usage=usage) | Stopped(usage=usage) if usage:
+        case Retried(usage=usage) | Stopped(usage=usage) | Judged(usage=usage) if usage:
             return usage
     return None
 
@@ -208,7 +222,21 @@ class Said(WithFields):
     reasoning: Annotated[str, UNSAID] = ""
 
 
-Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Judged | Finished | Stopped | Said
+Event = (
+    Started
+    | Asked
+    | Retried
+    | Replied
+    | Called
+    | Observed
+    | Paused
+    | Resumed
+    | Judged
+    | Finished
+    | Stopped
+    | Reported
+    | Said
+)
 ENDINGS = (Finished, Stopped)
 KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 
@@ -218,7 +246,7 @@ def call_of(event: Event) -> str:
     match event:
         case Called(action=AgentAction(id=call)) | Paused(action=AgentAction(id=call)) | Resumed(call_id=call):
             return call
-        case Judged(call_id=call):
+        case Judged(call_id=call) | Reported(call_id=call):
             return call
         case Observed(observation=seen):
             return seen.call_id

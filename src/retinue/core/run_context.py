@@ -9,23 +9,34 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, Self
 from urllib.parse import quote, unquote
 
 from typing_extensions import TypeVar
 
+from .._internal.foreign_text import make_well_formed
+from .._internal.redaction import encode_secret, redact, redact_also
+from ..errors import NotDone, UsageError
+from .events import Reported
+from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, Observation, Usage
 
+FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
 Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
+_Deps = TypeVar("_Deps", default=Any, covariant=True)
 CALLERS_HEADER = "X-Retinue-Callers"
 MAX_CALLERS = 5  # runs that call each other over the network
 _LONGEST_PATH = 4_000  # characters of the header
+_MOST_REPORTS, _MOST_WAITING, _LONGEST_REPORT = 1_000, 100, 500  # of a drive; until they are told; characters
 _PART = re.compile(r"[A-Za-z0-9._~%-]*")
 
 
@@ -127,6 +138,15 @@ STORED_ID = "request_id"
 """Where the id of the request that began a run is stored: in what the run was asked for."""
 
 
+class BudgetLeft(NamedTuple):
+    """What a run may still use: replies of its model, seconds, tokens, and cost; `None` without a limit."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
 @dataclass(slots=True)
 class ToolCall:
     """A call of a tool that is under way. What it runs adds to its usage and its files.
@@ -142,6 +162,8 @@ class ToolCall:
         usage: What agents used that the call ran.
         seconds: The duration of a member's run, which its caller may not have awaited.
         files: The files in its result so far, which go to the model beside the text.
+        data: What it returned for the application, as JSON.
+        is_over: Whether it has ended, though its code may still run.
     """
 
     id: str
@@ -152,15 +174,22 @@ class ToolCall:
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     files: list[File] = field(default_factory=list)
+    data: Any = None
+    is_over: bool = False
 
 
 @dataclass(slots=True)
 class Progress:
     """How far a run is: its current step. After `fresh_until`, in monotonic seconds, another process may have taken the
-    run over, so no effect begins before that was looked up."""
+    run over, so no effect begins before that was looked up. `reports` are those that are not in the log yet, of
+    `reported` so far; `wake` is called, from any thread, when there is one. `left` says what the run may still use."""
 
     step: int = 0
     fresh_until: float = math.inf
+    reports: deque[Reported] = field(default_factory=partial(deque, maxlen=_MOST_WAITING))
+    reported: int = 0
+    wake: Callable[[], None] | None = None
+    left: Callable[[], BudgetLeft] | None = None
 
 
 class StaleCall(Exception):
@@ -172,7 +201,7 @@ async def _confirm_nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext(Generic[Deps]):
+class RunContext(Generic[_Deps]):
     """Where code runs; everything is empty outside of a run and a request.
 
     Args:
@@ -192,10 +221,13 @@ class RunContext(Generic[Deps]):
         watch: Is called with the run's key and each request to a model (`Ask`), for a person who watches the run.
         parks: Says whether an interrupted run is continued later, or by another process.
         progress: How far the run is.
+        find_secret: Finds a secret of the user, or of the tenant, by its name.
+        revealed: The secrets that were found, in all forms in which they are replaced in texts.
         confirm: Looks up whether this process still has the run. Raises if it has not.
+        stored: What a store knows of the run's user, if the run has a store.
     """
 
-    deps: Deps = None  # type: ignore[assignment]  # where nobody gave any
+    deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
     user: str = ""
     tenant: str = ""
     thread: str = ""
@@ -212,6 +244,25 @@ class RunContext(Generic[Deps]):
     parks: Callable[[], bool] = lambda: False
     progress: Progress = field(default_factory=Progress)
     confirm: Callable[[], Awaitable[None]] = _confirm_nothing
+    find_secret: FindSecret | None = field(default=None, repr=False)
+    revealed: set[str] = field(default_factory=set, repr=False)
+    stored: UserRecords | None = None
+
+    async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
+        """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run
+        was given as `secrets`, or the variable `name` of the environment. From then on, it is replaced in whatever
+        tools return to this run. Raises `NotDone` if there is none, which tells the model."""
+        found = os.environ.get(name) if self.find_secret is None else await self.find_secret(of, name)
+        if not found:
+            whose = "the user of this run" if of == "user" else "the tenant of this run"
+            raise NotDone(f"{whose} has no secret {name}: it has to be set first, outside of this conversation")
+        self.revealed.update(encode_secret(found))
+        return found
+
+    @property
+    def records(self) -> UserRecords:
+        """What is known of the run's user: by the store, or by this process."""
+        return self.stored or OfProcess(self.tenant, self.user)
 
     @property
     def trace_id(self) -> str:
@@ -224,9 +275,32 @@ class RunContext(Generic[Deps]):
         started at another service, so the tool must not end that."""
         return self.parks()
 
-    def of_run(self, run: str, agent: str = "") -> RunContext[Deps]:
+    @property
+    def budget_left(self) -> BudgetLeft:
+        """What the run may still use."""
+        return BudgetLeft() if self.progress.left is None else self.progress.left()
+
+    def report(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """Tell whoever watches the run how far its code is, such as `report("3 of 7 pages", 3, 7)`: by an event
+        `Reported` in its log. From any thread. Outside of a run, and after the end of the call, nothing is told.
+
+        A text has at most 500 characters, and a run 1,000 reports. Raises `UsageError` for what is no finite number.
+        """
+        for name, number in (("done", done), ("total", total)):
+            if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
+                raise UsageError(f"report: {name}: want a finite number, not {number!r:.80}")
+        here, call = self.progress, self.call
+        if not self.run or (call is not None and call.is_over) or here.reported >= _MOST_REPORTS:
+            return
+        here.reported += 1
+        said = redact(make_well_formed(str(text)))[:_LONGEST_REPORT]
+        here.reports.append(Reported(here.step, said, "" if call is None else call.id, done, total))
+        if here.wake is not None:
+            here.wake()
+
+    def of_run(self, run: str, agent: str = "") -> RunContext[_Deps]:
         """Return the context of a run that begins here."""
-        return replace(self, run=run, agent=agent, progress=Progress())
+        return replace(self, run=run, agent=agent, progress=Progress(), revealed={*self.revealed})
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell other servers who calls: the path of callers, and the span of the run."""
@@ -241,6 +315,9 @@ _NOWHERE: RunContext[Any] = RunContext()
 def current_run() -> RunContext[Any]:
     """Return the context of the current task."""
     return _CURRENT.get(_NOWHERE)
+
+
+redact_also(lambda: current_run().revealed)
 
 
 def enter_run_context(context: RunContext[Any]) -> None:
@@ -263,6 +340,15 @@ def check_fresh() -> None:
     run = current_run()
     if run.call is not None and run.call.effects != "read" and time.monotonic() > run.progress.fresh_until:
         raise StaleCall
+
+
+def find_among(secrets: Mapping[str, str]) -> FindSecret:
+    """Return what finds these secrets, whosever they are."""
+
+    async def find(of: Literal["user", "tenant"], name: str) -> str | None:
+        return secrets.get(name)
+
+    return find
 
 
 def charge_usage(usage: Callable[[], Usage]) -> None:

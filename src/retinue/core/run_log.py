@@ -15,6 +15,7 @@ from .events import (
     Observed,
     Paused,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -66,7 +67,7 @@ def _describe(event: Event) -> _Line:
     return _describe_call(event)
 
 
-def _describe_call(event: Called | Observed | Paused | Resumed | Judged | Said) -> _Line:
+def _describe_call(event: Called | Observed | Paused | Resumed | Judged | Reported | Said) -> _Line:
     match event:
         case Called(step=step, action=action):
             return logging.DEBUG, "step %d: %s is called (%s)", (step, action.tool, action.id)
@@ -83,6 +84,8 @@ def _describe_call(event: Called | Observed | Paused | Resumed | Judged | Said) 
         case Judged(step=step):
             line = "step %d: the hook %s (%s): %s: %s"
             return logging.INFO, line, (step, event.hook, event.point, event.verdict, event.reason)
+        case Reported(step=step, text=text):
+            return logging.DEBUG, "step %d: reported: %s", (step, text)
     return logging.DEBUG, "", ()
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, cast
 
+from typing_extensions import TypeVar
+
+from ..errors import NoAnswer
 from .events import (
     ENDINGS,
     Asked,
@@ -24,25 +27,27 @@ from .events import (
     Stopped,
     request_usage,
 )
+from .schema.answers import Answer, AnswerType
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_usages
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
+_Answer = TypeVar("_Answer", default=str, covariant=True)
 _SHOWN = 200  # characters of an answer in a representation
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(Generic[_Answer]):
     """The outcome of a run: a fold over its events.
 
-    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
-    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
-    that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
-    returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
-    `children` has the logs of agents that were called, by the paths of their calls. `run` is the run's key: its id in
-    the store, if the agent has one."""
+    `text` is the answer as text, empty if there is none; `best_answer` is then the run's best attempt, possibly only a
+    thought. An answer that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it
+    is not: the limit that ran out, the calls that wait for a person and why, or what failed. `return_values` is
+    everything the strategy returned, with the answer under `output`. `events` is the log, from which the run can be
+    resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls. `answers` is
+    the type of the answer, `None` if it is text. `run` is the run's key: its id in the store, if the agent has one."""
 
     question: str
-    answer: str
+    text: str
     stop_reason: StopReason
     steps: tuple[Step, ...]
     usage: Usage
@@ -52,7 +57,21 @@ class RunResult:
     return_values: Mapping[str, Any] = field(default_factory=dict)
     best_answer: str = ""
     children: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
-    run: str = field(default="", compare=False, repr=False)
+    answers: AnswerType | None = field(default=None, repr=False, compare=False)
+    run: str = field(default="", repr=False, compare=False)
+
+    @cached_property
+    def answer(self) -> _Answer:
+        """The answer: `text`, or the object that it says if the agent's answers have a type. Raises `NoAnswer` if there
+        is no such object."""
+        if self.answers is None:
+            return cast(_Answer, self.text)
+        if not self.answered:
+            raise NoAnswer(f"the run has {self}")
+        try:
+            return cast(_Answer, self.answers.read(self.text))
+        except ValueError as error:
+            raise NoAnswer(f"the run's answer is not of this agent's type: {error}") from error
 
     @cached_property
     def transcript(self) -> str:
@@ -88,11 +107,11 @@ class RunResult:
 
     @property
     def answered(self) -> bool:
-        """Whether `answer` is the run's answer, and the whole of it."""
+        """Whether `text` is the run's answer, and the whole of it."""
         return find_ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
 
     def __repr__(self) -> str:
-        told = (self.answer or self.error)[:_SHOWN]
+        told = (self.text or self.error)[:_SHOWN]
         return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
 
     def _repr_html_(self) -> str:
@@ -104,8 +123,8 @@ class RunResult:
     def __str__(self) -> str:
         why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
         if self.answered:
-            return self.answer
-        return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
+            return self.text
+        return f"{self.text}\n(incomplete) {why}" if self.text else f"no answer {why}"
 
 
 LIMITS = frozenset(
@@ -130,9 +149,13 @@ RESUMABLE = frozenset(StopReason) - {
 
 
 def fold_result(
-    events: Sequence[Event], seconds: float = 0.0, children: Mapping[str, tuple[Event, ...]] = MappingProxyType({})
-) -> RunResult:
-    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` as there."""
+    events: Sequence[Event],
+    seconds: float = 0.0,
+    children: Mapping[str, tuple[Event, ...]] = MappingProxyType({}),
+    answers: AnswerType | None = None,
+) -> RunResult[Answer]:
+    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` and
+    `answers` as there."""
     end = find_ending(events)
     question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
@@ -147,6 +170,7 @@ def fold_result(
         end.values,
         end.answer or end.best,
         children,
+        answers,
     )
 
 

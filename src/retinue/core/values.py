@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
 
     UNSAID = Field(exclude_if=operator.not_)  # a log does not mention the default
+    UNKNOWN = Field(exclude_if=lambda value: value is None)  # nor that something is not known
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -62,7 +63,9 @@ class WithFields:
         from pydantic import AliasChoices, Field
 
         unsaid = Field(exclude_if=operator.not_)
-        vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices, UNSAID=unsaid)
+        unknown = Field(exclude_if=lambda value: value is None)
+        names = {"Field": Field, "AliasChoices": AliasChoices, "UNSAID": unsaid, "UNKNOWN": unknown}
+        vars(sys.modules[cls.__module__]).update(names)
         return handler(source)
 
 
@@ -213,6 +216,7 @@ class Observation(WithFields):
         stale: The run has seen the same before.
         usage: Tokens of agents that the tool called.
         files: What the tool returned beside text, for a model that can read it.
+        data: What the tool returned for the application, as JSON. No model is shown it.
     """
 
     call_id: str
@@ -224,6 +228,7 @@ class Observation(WithFields):
     stale: bool = False
     usage: Usage = Usage()
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
+    data: Annotated[Any, UNKNOWN] = field(default=None, repr=False, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +239,25 @@ class Step:
     observations: tuple[Observation, ...]
 
 
+Always = Literal["", "call", "tool"] | Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision(WithFields):
     """A person's decision on an action that waits for approval. `approve` runs it, and `edit` runs it with
     `tool_input`. `reject` skips it and tells the model why. `respond` skips it and gives the model `message` and
-    `files` as the tool's output."""
+    `files` as the tool's output.
+
+    With `always`, such calls are allowed to this user from now on: `call`, with the same input; `tool`, with any; or
+    with arguments that fit patterns, by their names. `policy` is the id of what was so decided before, if nobody was
+    asked this time."""
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
+    always: Annotated[Always, UNSAID] = ""
+    policy: Annotated[str, UNSAID] = ""
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""

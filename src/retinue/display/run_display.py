@@ -13,7 +13,20 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TextIO
 
 from .._internal.progress import progress_to
-from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Retried, Said, Started
+from ..core.events import (
+    Asked,
+    Called,
+    Delta,
+    Event,
+    Observed,
+    Paused,
+    Replied,
+    Reported,
+    Resumed,
+    Retried,
+    Said,
+    Started,
+)
 from ..core.prompt import Ask
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
@@ -73,7 +86,7 @@ class RunDisplay:
         self.tree.show(path, event, at)
         self._begin_activity(path, event)
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: RunResult[object]) -> None:
         """Close the tree with what the run took."""
         self.tree.end(result)
 
@@ -92,6 +105,8 @@ class RunDisplay:
                 self._status.show(path, f"{before}the model works")
             case Called(action=action):
                 self._status.show(f"{path}#{action.id}", f"{before}{action.tool} works")
+            case Reported(call_id=call, text=text) if call:
+                self._status.show(f"{path}#{call}", f"{before}{text}")
             case Started() | Observed() if not self._asks:
                 self._status.show(path, f"{name or 'the run'} goes on")
             case Paused(action=action) if not self._asks:
@@ -113,7 +128,7 @@ class RunDisplay:
                 self._note_decision(f"{path}#{call}")
             case Replied() | Started():
                 self._status.hide(path)
-            case Paused() | Said():
+            case Paused() | Said() | Reported():
                 pass
             case _:
                 self._status.hide(path)

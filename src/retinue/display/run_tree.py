@@ -27,6 +27,7 @@ from ..core.events import (
     Observed,
     Paused,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -100,7 +101,7 @@ class RunTree:
         """Return what the model of the run at `path` has written of its current reply, or else thought."""
         return self._find_branch(path).written or self._find_branch(path).reasoning
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: RunResult[object]) -> None:
         """Close the tree with what the run took, unless its only step says it."""
         steps, usage = len(result.steps), result.usage
         took = [f"{usage.requests} {'reply' if usage.requests == 1 else 'replies'}"]
@@ -111,7 +112,7 @@ class RunTree:
             self._branches[path].end("" if path or said else total)
         self._section.close()
 
-    def show_result(self, result: RunResult) -> None:
+    def show_result(self, result: RunResult[object]) -> None:
         """Show a whole run."""
         for path, event in _order_events(result.events, result.children):
             self.show(path, event)
@@ -192,7 +193,17 @@ class Branch:
 
     def _show_event(
         self,
-        event: Started | Asked | Retried | Called | Observed | Paused | Resumed | Judged | Finished | Stopped,
+        event: Started
+        | Asked
+        | Retried
+        | Called
+        | Observed
+        | Paused
+        | Resumed
+        | Judged
+        | Reported
+        | Finished
+        | Stopped,
         at: float,
     ) -> None:
         match event:
@@ -209,6 +220,8 @@ class Branch:
             case Judged():
                 said = f"the hook {event.hook}: {event.verdict}{f': {event.reason}' if event.reason else ''}"
                 self._put_line(clean(said), ODD, self._open.get(event.call_id))
+            case Reported(text=text, call_id=call):
+                self._put_line(clean(text), DIM, self._open.get(call))
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()

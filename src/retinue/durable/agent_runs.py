@@ -8,14 +8,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from .._internal.message_text import suggest_name
 from .._internal.sync_bridge import iterate_blocking, run_blocking
 from ..core.events import Delta, Event
 from ..core.run_result import RunResult
+from ..core.schema.answers import Answer
 from ..core.values import Decision
-from ..errors import AgentChanged, UsageError
+from ..errors import UsageError
 from ..run.fork import ForkPoint
 from ..runs.run_fork import ForkEdits
 from ..store.run_queries import RunFilter, newest_runs
@@ -76,19 +77,19 @@ def _info(row: RunRow) -> RunInfo:
     )
 
 
-class AgentRuns:
+class AgentRuns(Generic[Answer]):
     """The runs of an agent in its store, whichever process drives or drove them. Each method has an `_async` form, for
     code that runs on a loop; both raise `UsageError` for a run that is not there, or is another agent's."""
 
-    def __init__(self, agent: Agent, store: str | Path) -> None:
+    def __init__(self, agent: Agent[Any, Answer], store: str | Path) -> None:
         self._agent = agent
         self._url = store_url(store)
 
-    def start(self, question: str, options: RunOptions) -> KeptRun:
+    def start(self, question: str, options: RunOptions[Any]) -> KeptRun[Answer]:
         """Return a run that is added to the store as it begins."""
         return start_kept(self._url, self._agent, question, options)
 
-    def thread(self, thread_id: str) -> Thread:
+    def thread(self, thread_id: str) -> Thread[Answer]:
         """Return a conversation."""
         return Thread(self._agent, thread_id)
 
@@ -124,9 +125,9 @@ class AgentRuns:
         read = partial(find_own, run_id=run_id, agent=self._agent.name)
         return _info(await (await self._store()).database.read(read))
 
-    async def result_async(self, run_id: str) -> RunResult:
+    async def result_async(self, run_id: str) -> RunResult[Answer]:
         """Return the outcome of a run so far: that of one which ended earlier, or waits for a person (`waiting`)."""
-        read = partial(read_kept, run_id=run_id, agent=self._agent.name)
+        read = partial(read_kept, run_id=run_id, agent=self._agent)
         return (await (await self._store()).database.read(read))[1]
 
     async def follow_async(self, run_id: str) -> AsyncGenerator[Event | Delta, None]:
@@ -143,7 +144,7 @@ class AgentRuns:
 
     async def resume_async(
         self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, deps: Any = None
-    ) -> RunResult:
+    ) -> RunResult[Answer]:
         """Let a run go on that waits for decisions on calls (by their ids), and return its outcome. Without decisions,
         take over one that its process left. Raises as `Agent.resume` does."""
         return await (await self._attach(run_id, decisions, deps)).finish()
@@ -156,11 +157,11 @@ class AgentRuns:
         observations: Mapping[str, str] | None = None,
         instructions: str | None = None,
         deps: Any = None,
-    ) -> RunResult:
+    ) -> RunResult[Answer]:
         """Begin another run with the beginning of this one, as `retinue.fork` does, and return its outcome."""
         edits = ForkEdits(ForkPoint(step, observations or {}, instructions))
         store = await self._store()
-        row = await store.fork(run_id, edits, store.hold(self._agent, deps))
+        row = await store.fork(run_id, edits, store.hold(self._agent, {"deps": deps}))
         return await (await self._attach(row.id, None, deps, row)).finish()
 
     async def cancel_async(self, run_id: str) -> RunInfo:
@@ -169,31 +170,28 @@ class AgentRuns:
         await store.database.read(partial(find_own, run_id=run_id, agent=self._agent.name))
         return _info(await store.cancel(run_id))
 
-    async def recover_async(self, *, deps: Any = None) -> list[RunResult]:
+    async def recover_async(self, *, deps: Any = None) -> list[RunResult[Answer]]:
         """Go on with what processes left, as `Agent.recover_async` does."""
         store = await self._store()
         left = await store.find_left(self._agent.name)
-        end = store.take_over(store.hold(self._agent, deps))
+        end = store.take_over(store.hold(self._agent, {"deps": deps}))
         try:
             return list(filter(None, await asyncio.gather(*map(self._rest, left))))
         finally:
             end()
 
-    async def _rest(self, run_id: str) -> RunResult | None:
-        """Return the outcome of a run once it rests; `None` if it cannot go on."""
-        try:
-            async for _ in self.follow_async(run_id):
-                pass
-            return await self.result_async(run_id)
-        except (UsageError, AgentChanged):
-            return None
+    async def _rest(self, run_id: str) -> RunResult[Answer] | None:
+        """Return the outcome of a run once it rests; `None` if it is suspended, since the agent has changed."""
+        async for _ in self.follow_async(run_id):
+            pass
+        return None if (await self.get_async(run_id)).status == "suspended" else await self.result_async(run_id)
 
     async def _store(self) -> OpenStore:
         return await open_for(self._agent, self._url)
 
     async def _attach(
         self, run_id: str, decisions: Mapping[str, Decision] | None, deps: Any, row: RunRow | None = None
-    ) -> KeptRun:
+    ) -> KeptRun[Answer]:
         """Return a kept run as its caller has it, which goes on."""
         store = await self._store()
         await store.database.read(partial(find_own, run_id=run_id, agent=self._agent.name))
@@ -203,7 +201,7 @@ class AgentRuns:
                 return await store.resume(run_id, decisions, holder)
             return row or await store.take(run_id, holder)
 
-        return KeptRun(self._url, self._agent, run_id, "(as it was asked)", begin, deps=deps)
+        return KeptRun(self._url, self._agent, run_id, "(as it was asked)", begin, given={"deps": deps})
 
     # ── the same for code without a loop ─────────────────────────────────────────────────────────
 
@@ -215,7 +213,7 @@ class AgentRuns:
         """Run `get_async` and block."""
         return run_blocking(self.get_async(run_id))
 
-    def result(self, run_id: str) -> RunResult:
+    def result(self, run_id: str) -> RunResult[Answer]:
         """Run `result_async` and block."""
         return run_blocking(self.result_async(run_id))
 
@@ -223,11 +221,13 @@ class AgentRuns:
         """Iterate over `follow_async` and block."""
         return iterate_blocking(self.follow_async(run_id))
 
-    def resume(self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, deps: Any = None) -> RunResult:
+    def resume(
+        self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, deps: Any = None
+    ) -> RunResult[Answer]:
         """Run `resume_async` and block."""
         return run_blocking(self.resume_async(run_id, decisions, deps=deps))
 
-    def fork(self, run_id: str, step: int | None = None, **edits: Any) -> RunResult:
+    def fork(self, run_id: str, step: int | None = None, **edits: Any) -> RunResult[Answer]:
         """Run `fork_async` and block."""
         return run_blocking(self.fork_async(run_id, step, **edits))
 
@@ -236,24 +236,24 @@ class AgentRuns:
         return run_blocking(self.cancel_async(run_id))
 
 
-class Thread:
+class Thread(Generic[Answer]):
     """A conversation that an agent's store keeps, the same as a server's thread of that id or key. Each run begins with
     what was said before; one that is asked for while another is at work waits for its turn."""
 
-    def __init__(self, agent: Agent, thread_id: str) -> None:
+    def __init__(self, agent: Agent[Any, Answer], thread_id: str) -> None:
         self._agent = agent
         self.id = thread_id
 
-    async def run_async(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
+    async def run_async(self, question: str, **options: Unpack[RunOptions[Any]]) -> RunResult[Answer]:
         """Say something and return what came of it. Raises as `Agent.run_async` does."""
         options["thread"] = self.id
         return await self._agent.run_async(question, **options)
 
-    def run(self, question: str, **options: Unpack[RunOptions]) -> RunResult:
+    def run(self, question: str, **options: Unpack[RunOptions[Any]]) -> RunResult[Answer]:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(question, **options))
 
-    def stream_async(self, question: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event | Delta, None]:
+    def stream_async(self, question: str, **options: Unpack[RunOptions[Any]]) -> AsyncGenerator[Event | Delta, None]:
         """Say something and yield what happens. Raises as `Agent.stream_async` does."""
         options["thread"] = self.id
         return self._agent.stream_async(question, **options)

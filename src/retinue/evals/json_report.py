@@ -35,7 +35,7 @@ def build_json_report(
                 "right": run.marks.right,
                 "shares": dict(run.marks.shares),
                 "amounts": dict(run.marks.amounts),
-                "answer": run.result.answer[:_LONGEST],
+                "answer": run.result.text[:_LONGEST],
                 "stop_reason": str(run.result.stop_reason),
                 "error": run.result.error,
             }

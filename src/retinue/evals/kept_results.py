@@ -63,7 +63,7 @@ class KeptRun:
 
 def keep_run(path: Path, name: str, setup: str, key: str, question: Question, run: RunResult) -> None:
     """Append a configuration's run to the file."""
-    said = run.answer, str(run.stop_reason), run.seconds
+    said = run.text, str(run.stop_reason), run.seconds
     events, *members = [[json.loads(to_json(event)) for event in log] for log in (run.events, *run.children.values())]
     children = dict(zip(run.children, members, strict=True))
     append_record(KeptRun(setup, key, name, question.id, question.question, *said, events, children), path)

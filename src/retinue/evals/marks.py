@@ -71,7 +71,7 @@ def mark_run(question: Question, result: RunResult, judged: bool | None = None, 
 
 
 def _measure_shares(question: Question, result: RunResult) -> dict[str, bool]:
-    answer = result.answer
+    answer = result.text
     if question.answers or question.unanswerable:
         shares = {"right": is_right(answer, question)}
     else:
@@ -92,7 +92,7 @@ def _measure_shares(question: Question, result: RunResult) -> dict[str, bool]:
 def _measure_amounts(question: Question, result: RunResult) -> dict[str, float]:
     amounts: dict[str, float] = {}
     if texts := [one for one in question.answers if isinstance(one, str)]:
-        amounts["f1"] = max(compute_f1(result.answer, one) for one in texts)
+        amounts["f1"] = max(compute_f1(result.text, one) for one in texts)
     if question.evidence:
         seen = " ".join(  # what tools returned; what an agent that was called said is none of it
             event.observation.text

@@ -222,7 +222,7 @@ def _draw_run(dot: str, name: str, run: Run) -> str:
     marks = {SHARES.get(mark, mark): "yes" if value else "no" for mark, value in run.marks.shares.items()}
     marks |= {MEANS.get(mark, mark): f"{value:,.6g}" for mark, value in run.marks.amounts.items()}
     facts = {
-        "answer": run.result.answer or "(none)",
+        "answer": run.result.text or "(none)",
         "stop reason": " ".join(filter(None, (str(run.result.stop_reason), run.result.error))),
         "marks": ", ".join(f"{mark}: {value}" for mark, value in marks.items()),
     }
@@ -230,7 +230,7 @@ def _draw_run(dot: str, name: str, run: Run) -> str:
     RunTree(trace, partial(put, trace)).show_result(run.result)
     return (
         f'<details><summary>{dot} <span class="key">{_escape_text(name)}</span> '
-        f"{_draw_verdict(run)} {_escape_text(run.result.answer[:120])}</summary>{_draw_facts(facts)}"
+        f"{_draw_verdict(run)} {_escape_text(run.result.text[:120])}</summary>{_draw_facts(facts)}"
         f"<pre>{_escape_text(trace.getvalue())}</pre></details>"
     )
 

@@ -246,7 +246,7 @@ async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
     answered = [(one, asked.runs[one.id]) for one in study.dataset.questions if one.id in asked.runs]
     verdicts: Sequence[bool | None] = [None] * len(answered)
     if study.judge is not None:
-        answers = [(one, run.answer) for one, run in answered]
+        answers = [(one, run.text) for one, run in answered]
         verdicts = await judge_answers(study.judge, answers, study.out / VERDICTS, study.at_once)
     prices = list(_list_prices(asked.configuration.agent))
     priced = None not in prices and any(one != FREE for one in prices)

@@ -156,14 +156,14 @@ def _make_asker(agent: Agent, takes: Signature) -> Serve:
         result = run.result
         end = result.events[-1]
         if result.answered:
-            return result.answer
+            return result.text
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
             here = "and here is nobody to ask: that call was not made"
             raise ToolError(f"it needs a person's decision on {calls}, {here}")
         if isinstance(end, Stopped) and end.code in _ENGINE:
             raise ToolError(_hide_engine(end.detail))
-        best = "" if result.answer else result.best_answer
+        best = "" if result.text else result.best_answer
         raise ToolError(f"{result}{f' So far: {best}' if best else ''}")
 
     return ask

@@ -90,8 +90,8 @@ def find_completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
                 unknown.pop(called.get(seen.call_id, ""), None)
             case _:
                 pass
-    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, unknown)])
+    return run.question, "\n".join([run.text or NO_ANSWER, *map(_UNKNOWN.format, unknown)])
 
 
 def _is_over(run: RunResult) -> bool:
-    return bool(run.answer) or not run.resumable
+    return bool(run.text) or not run.resumable

@@ -16,6 +16,7 @@ from ..core.events import (
     Observed,
     Paused,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -95,7 +96,7 @@ def describe_event(event: Event) -> str:
     return _describe_call(event)
 
 
-def _describe_call(event: Called | Paused | Resumed | Judged | Observed) -> str:
+def _describe_call(event: Called | Paused | Resumed | Judged | Reported | Observed) -> str:
     match event:
         case Called(action=action):
             return f"calls {_format_call(action)}"
@@ -103,6 +104,8 @@ def _describe_call(event: Called | Paused | Resumed | Judged | Observed) -> str:
             return f"asks a person about {_format_call(action)}"
         case Resumed(call_id=call_id, decision=decision):
             return f"a person decides on {call_id}: {decision.kind}"
+        case Reported(text=text):
+            return f"reports: {text}"
         case Judged():
             return f"the hook {event.hook} ({event.point}): {event.verdict} {event.reason}".rstrip()
         case Observed(observation=seen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.events import (
     ENDINGS,
@@ -15,6 +15,7 @@ from ..core.events import (
     Finished,
     Observed,
     Paused,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -63,13 +64,13 @@ class KeptEvent(NamedTuple):
 
 def fork(
     agent: Specified,
-    log: RunResult | Sequence[Event],
+    log: RunResult[Any] | Sequence[Event],
     step: int | None = None,
     *,
     observations: Mapping[str, str] | None = None,
     instructions: str | None = None,
     files: Sequence[FileSource] = (),
-) -> Run:
+) -> Run[Any]:
     """Return a run of `agent` that begins with a log (of a result, or its `events`) up to the end of `step`, and goes
     on: `fork(…).finish()` runs it. The other run stays as it is.
 
@@ -93,7 +94,7 @@ def fork(
     calls = {call_of(event) for event in kept}
     members = {path: log for path, log in children.items() if path.partition("/")[0] in calls}
     started = next(event for event in kept if isinstance(event, Started))
-    run = Run(agent, started.question, started.history, Earlier(kept, {}, members))
+    run: Run[Any] = Run(agent, started.question, started.history, Earlier(kept, {}, members))
     run.regardless, run.files = True, tuple(files)
     return run
 
@@ -112,7 +113,7 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
         kept = kept[: find_closing(log)]
     kept = _edit_observations(kept, log, point) if point.observations else _cut_after_step(kept, log, point.step)
     kept = _drop_open_questions(kept)
-    while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Said):  # asked again
+    while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Reported | Said):  # asked again
         kept.pop()
     if point.instructions is not None or point.rewritten:
         words = None if point.rewritten else point.instructions

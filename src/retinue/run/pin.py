@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from .._internal.redaction import redact
 from .._internal.sync_bridge import run_blocking
-from ..core.events import ENDINGS, Event, Said, find_started
+from ..core.events import ENDINGS, Event, Reported, Said, find_started
 from ..core.serialization import from_json, to_json
 from ..errors import DataError, LogMismatch
 from .recorded_effects import number_events
@@ -117,7 +117,7 @@ def _complete_log(recorded: Sequence[Event], replay: Replay) -> Sequence[Event]:
 
 
 def _write_events(log: Sequence[Event]) -> list[Any]:
-    return [json.loads(to_json(event)) for event in log if not isinstance(event, Said)]
+    return [json.loads(to_json(event)) for event in log if not isinstance(event, Said | Reported)]
 
 
 def _read_events(given: Any, place: str) -> list[Event]:

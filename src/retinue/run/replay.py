@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .._internal.sync_bridge import run_blocking
-from ..core.budgets import Budget
+from ..core.budgets import Budget, Meter
 from ..core.events import (
     ENDINGS,
     Asked,
@@ -23,6 +23,7 @@ from ..core.events import (
     Observed,
     Paused,
     Point,
+    Reported,
     Retried,
     Said,
     Stopped,
@@ -35,7 +36,7 @@ from ..core.loop.drive import drive
 from ..core.loop.judging import ASKS
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
-from ..core.run_context import RunContext
+from ..core.run_context import RunContext, current_run, run_context
 from ..core.run_result import LIMITS, RunResult
 from ..core.schema.patterns import Pattern, print_gbnf
 from ..core.serialization import dump
@@ -45,6 +46,7 @@ from ..core.values import AgentAction, Observation, StopReason
 from ..errors import LogMismatch, ModelError
 from .difference import Difference, find_difference
 from .recorded_effects import NumberedEvent, RecordedEffects, number_events
+from .run_parts import call_for_run, describe_instructions
 from .spec import RunSpec, Specified
 
 _OUTSIDE = {  # what ends a run there is not the agent's doing
@@ -99,22 +101,28 @@ class Recording:
     kept: int = -1
 
 
-def replay(agent: Specified, log: RunResult | Sequence[Event], *, budget: Budget | None = None) -> Replay:
+def replay(
+    agent: Specified, log: RunResult[Any] | Sequence[Event], *, budget: Budget | None = None, deps: Any = None
+) -> Replay:
     """Run `replay_async` and block."""
-    return run_blocking(replay_async(agent, log, budget=budget))
+    return run_blocking(replay_async(agent, log, budget=budget, deps=deps))
 
 
-async def replay_async(agent: Specified, log: RunResult | Sequence[Event], *, budget: Budget | None = None) -> Replay:
+async def replay_async(
+    agent: Specified, log: RunResult[Any] | Sequence[Event], *, budget: Budget | None = None, deps: Any = None
+) -> Replay:
     """Run `agent` again on a log: a result, its `events`, or what `from_json` made of JSON lines. The log answers
     everything, and what the agent asks, does and answers is compared with it.
 
-    `budget` is the run's, if it was not the agent's. A result also has the runs of members, which are replayed, too.
-    Raises `LogMismatch` if the log does not begin with `started`.
+    `budget` is the run's, if it was not the agent's; `deps` is for functions that say which tools a run has. A
+    result also has the runs of members, which are replayed, too. Raises
+    `LogMismatch` if the log does not begin with `started`.
     """
     spec = agent.run_spec()
     events = log.events if isinstance(log, RunResult) else log
     children = log.children if isinstance(log, RunResult) else {}
-    return await replay_team(spec, Recording(number_events(events), budget or spec.budget), children)
+    with run_context(replace(current_run(), deps=deps)):
+        return await replay_team(spec, Recording(number_events(events), budget or spec.budget), children)
 
 
 async def replay_team(spec: RunSpec, recording: Recording, children: Mapping[str, Sequence[Event]]) -> Replay:
@@ -148,12 +156,20 @@ def _find_members(
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     """Replay one run, without those of its members. Raises `LogMismatch` if the log does not begin with `started`, and
     `UsageError` if the strategy cannot begin."""
-    recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said)])
+    recording = replace(recording, log=[one for one in recording.log if not isinstance(one.event, Said | Reported)])
     started = find_started(one.event for one in recording.log)
     if started is None:
         raise LogMismatch("a log must begin with the event 'started'")
-    words = spec.instructions if recording.instructions is None else recording.instructions
-    context: RunContext[Any] = RunContext(None, started.user, "", started.thread, started.metadata, agent=spec.name)
+    here = current_run()
+    user, thread = started.user or here.user, started.thread or here.thread
+    context = replace(here, user=user, thread=thread, metadata=started.metadata or here.metadata, agent=spec.name)
+    if spec.tool_functions and spec.deps_of is not None and here.deps is None:
+        context = replace(context, deps=await call_for_run("deps_of", spec.deps_of, context))
+    with run_context(context):
+        spec = await spec.complete(context, started)
+    words = recording.instructions
+    if words is None:
+        words = describe_instructions(spec.instructions)
     effects = ComparedRun(recording, Toolbox(spec.tools, "replay").same, group_hooks(spec.hooks), context)
     # without the run's budget there are no limits: a member's share is not known any more
     lifted = Budget(None, stale_steps=None, early_stopping_method=spec.budget.early_stopping_method)
@@ -161,7 +177,7 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
-            await drive(spec.begin, effects, replace(started, instructions=words), budget, Deadline())()
+            await drive(spec.begin, effects, replace(started, instructions=words), Meter(budget), Deadline())()
     except ReplayEnd as end:
         differs = end.difference
     return Replay(differs, tuple(effects.requests), tuple(effects.events))

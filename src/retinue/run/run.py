@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic
 
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
 from .._internal.sync_bridge import shorten_traceback
-from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
+from ..core.budgets import Meter
+from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
 from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
@@ -23,9 +25,10 @@ from ..core.loop.event_stream import stream_events
 from ..core.loop.judging import drop_unfinished
 from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
-from ..core.run_context import RunContext, charge_usage, current_run, run_context
+from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
 from ..core.run_log import log_event
 from ..core.run_result import RunResult, find_ending, fold_result, sum_usage
+from ..core.schema.answers import Answer
 from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
@@ -37,7 +40,8 @@ from ..strategies.auto import Auto
 from ..telemetry.activation import make_live_spans
 from ..telemetry.spans import RunSpans
 from .recorded_effects import ContinuedRun
-from .spec import Specified, check_prices
+from .run_parts import call_for_run, describe_instructions
+from .spec import RunSpec, Specified, check_prices
 
 Listener = Callable[[str, Event | Delta], None]
 """Is called with what happens in a run and in its members': the path of call ids to the run, such as
@@ -63,7 +67,7 @@ class Earlier:
         )
 
 
-class Run:
+class Run(Generic[Answer]):
     """One run of an agent. `log` grows as the run proceeds; `result` is its outcome so far.
 
     `key` is the idempotency key that services receive with calls (`idempotency_key`); random if empty. A run
@@ -145,19 +149,22 @@ class Run:
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
         run's context is current, and is completed here."""
-        spec = self._spec
-        check_prices(spec.model, spec.tools, self.budget)
+        check_prices(self._spec.model, self._spec.tools, self.budget)
         self._since = time.perf_counter()
+        self._deadline.start(None)
         self._nested.listener = self.listener
         if not self.recorded:
-            self._spans = make_live_spans(self.key, spec.model, self._begun, member=self.member)
+            self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
+            spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
             toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
             effects = ContinuedRun(world, self.log, regardless=self.regardless)
-            return drive(spec.begin, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
+            meter = Meter(self.budget)
+            self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
+            return drive(spec.begin, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -165,6 +172,17 @@ class Run:
             if self._spans is not None:
                 self._spans.leave(time.time_ns(), str(error))
             raise
+
+    async def _complete_spec(self) -> RunSpec:
+        """Call the functions of the agent: that of what its code needs, which belongs to the context, and others."""
+        if self._spec.deps_of is not None and self.given.get("deps") is None:
+            deps = await call_for_run("deps_of", self._spec.deps_of, replace(self._context, deps=None))
+            self._context = replace(self._context, deps=deps)
+            enter_run_context(self._context)
+        begun = None if self.regardless else find_started(self._begun)
+        self._spec = await self._spec.complete(self._context, begun)
+        self._task = replace(self._task, tools=self._spec.tools)
+        return self._spec
 
     def _note(self, event: Event | Delta) -> None:
         if not isinstance(event, Delta):
@@ -188,7 +206,6 @@ class Run:
             }
             files, history = with_data(begun.files, data), load_message_files(begun.history, data)
             return replace(begun, question=self._task.question, history=history, files=files)
-        self._deadline.start(None)
         try:  # outside of the wait, which makes errors of what foreign code raises
             abilities = await self._deadline.wait(self._find_abilities())
         except Exception as error:
@@ -206,9 +223,9 @@ class Run:
             tools=(),
             abilities=abilities,
             history=(*recalled, *self._task.history),
-            instructions=self._spec.instructions,
+            instructions=describe_instructions(self._spec.instructions),
             files=files,
-            **{name: one for name, one in self.given.items() if name != "deps"},
+            **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
 
     async def _find_abilities(self) -> Capabilities:
@@ -239,7 +256,7 @@ class Run:
             self.files = await self._deadline.wait(load_files(self.files))
         return tuple(one for one in self.files if isinstance(one, File))
 
-    async def finish(self) -> RunResult:
+    async def finish(self) -> RunResult[Answer]:
         """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
         standard error. Raises as `events` does.
         """
@@ -253,7 +270,7 @@ class Run:
         except RetinueError as error:
             raise shorten_traceback(error) from error.__cause__
 
-    async def drain(self) -> RunResult:
+    async def drain(self) -> RunResult[Answer]:
         """Run to the end, where only a listener reads the events. Raises as `events` does."""
         events = self.events()
         try:
@@ -263,14 +280,33 @@ class Run:
             await events.aclose()
         return self.result
 
+    async def partial_answers(self) -> AsyncGenerator[Any, None]:
+        """Run to the end, and yield the answer as far as it has arrived whenever there is more of it; the last is the
+        answer itself. Text grows. Of an object with named fields, a dict has those that have arrived; of anything else,
+        such as a list, there is what is whole. Raises as `events` does, and `NoAnswer` as a result's `answer` does.
+        """
+        answers, said, last = self._spec.answers, "", None
+        async with aclosing(self.events()) as events:
+            async for event in events:
+                if isinstance(event, Asked) or (isinstance(event, Retried) and answers):
+                    said = ""
+                if isinstance(event, Delta):
+                    said += event.text if answers else event.answer
+                    now = answers.read_part(said) if answers else said
+                    if now and now != last:
+                        yield (last := now)
+        if self.result.text or answers:
+            yield self.result.answer
+
     def cancel(self) -> None:
         """Cancel the run at once; it ends as `CANCELLED`. Thread-safe."""
         self._deadline.cancel()
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[Answer]:
         """The outcome of the run so far."""
-        return replace(fold_result(self.log, self._seconds, self._nested.children), run=self.key)
+        result: RunResult[Answer] = fold_result(self.log, self._seconds, self._nested.children, self._spec.answers)
+        return replace(result, run=self.key)
 
 
 @dataclass(slots=True)
@@ -312,7 +348,7 @@ class NestedRuns:
         call, spec = member.call, member.tool.something.run_spec()
         spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self.human)
         task = self.task if member.passes_conversation else Task(member.question)
-        run = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
+        run: Run[Any] = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
         run.member = True
         run.listener = partial(self._pass_on, call)
         try:

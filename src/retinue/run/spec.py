@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -14,15 +14,18 @@ from ..core.hooks import Hook
 from ..core.loop.effects import Human
 from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
-from ..core.schema.json_schema import Check
+from ..core.run_context import RunContext
+from ..core.schema.answers import AnswerType
 from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
-from ..errors import UsageError
+from ..core.tools.toolbox import Toolbox
+from ..errors import LogMismatch, UsageError
 from ..strategies.auto import choose_strategy
 from ..strategies.given_actions import GivenActions
 from ..strategies.wrappers.prompt_additions import ask_otherwise, with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
 from ..strategies.wrappers.structured_output import with_structured_output
+from .run_parts import DepsFunction, DynamicTools, Instruction, find_tools, with_approval, write_instructions
 
 MOST = 8  # questions that are suggested
 LONGEST = 200  # characters of one
@@ -32,22 +35,24 @@ LONGEST = 200  # characters of one
 class RunSpec:
     """The parts of an agent, which `Agent` documents. An agent holds its current ones; a run keeps those it began with.
 
-    `answers` describes a structured answer.
+    `answers` is the type of its answers, `None` if they are text.
     """
 
     name: str
     model: Model
     strategy: Strategy
     tools: tuple[Tool, ...]
-    instructions: str
+    instructions: str | tuple[Instruction[Any], ...]
     budget: Budget
     human: Human | None
     require_human_feedback: bool | Collection[str]
-    answers: tuple[Mapping[str, Any], Check] | None
+    answers: AnswerType | None
     memories: tuple[Memory, ...]
     trace: bool
     prompt_node: Prompting | None = None
     questions: tuple[str, ...] = ()
+    tool_functions: tuple[DynamicTools[Any], ...] = ()
+    deps_of: DepsFunction[Any] | None = None
     hooks: tuple[Hook, ...] = ()
 
     def __post_init__(self) -> None:
@@ -55,6 +60,8 @@ class RunSpec:
 
     def for_run(self) -> RunSpec:
         """Return the parts of a run created now. Raises `UsageError` if they do not fit together."""
+        if self.tool_functions:  # what there is, only a run's context says
+            return self
         if not self.tools and isinstance(self.strategy, GivenActions):
             raise UsageError(f"{self.name} has no tools to run; pass some: Executor([…])")
         asked = self.require_human_feedback
@@ -65,6 +72,26 @@ class RunSpec:
         if self.answers is None:
             return self
         return replace(self, tools=tuple(replace(tool, return_direct=False) for tool in self.tools))  # none may answer
+
+    async def complete(self, context: RunContext[Any], begun: Started | None) -> RunSpec:
+        """Return the parts of a run in this context, for which their functions were called. A run that has `begun` goes
+        on with the instructions and the tools that it began with. Raises `UsageError` if a function fails, and
+        `LogMismatch` if a tool is gone."""
+        words, tools = self.instructions, self.tools
+        if not isinstance(words, str):
+            kept = None if begun is None else begun.instructions
+            words = await write_instructions(words, context) if kept is None else kept
+        if self.tool_functions:
+            found = [
+                with_approval(one, self.require_human_feedback)
+                for one in await find_tools(self.tool_functions, context)
+            ]
+            there = {tool.name: tool for tool in (*tools, *found)}
+            Toolbox([*tools, *found])  # raises if two have one name
+            if begun is not None and (gone := [name for name in begun.tools if name not in there]):
+                raise LogMismatch(f"the tool {gone[0]!r}, which the run began with, is gone")
+            tools = tuple(there[name] for name in (there if begun is None else begun.tools))
+        return replace(self, instructions=words, tools=tools, tool_functions=()).for_run()
 
     def run_spec(self) -> RunSpec:
         """Return this; so a specification has runs as an agent has."""
@@ -81,13 +108,14 @@ class RunSpec:
         strategy = choose_strategy(self.strategy, task, started.strategy)
         named = getattr(strategy, "name", type(strategy).__name__)
         instructions = self.instructions if started.instructions is None else started.instructions
+        assert isinstance(instructions, str), "the parts of a run are completed before it begins"
 
         def make_flow() -> Flow:
             wrapped = with_instructions(strategy, instructions)
             if any(tool.reflections for tool in task.tools):
                 wrapped = with_reflection(wrapped)
             if self.answers is not None:
-                wrapped = with_structured_output(wrapped, *self.answers)
+                wrapped = with_structured_output(wrapped, self.answers)
             return with_files(wrapped, task)(task)
 
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,8 +87,17 @@ def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
     for tool in agent.tools if agent is not None else ():
         if tool.name == name:
             member = tool.something.agent if isinstance(tool.something, Handoff) else tool.something
-            return member if isinstance(member, Agent) else None
+            return _pass_deps_on(agent, member) if isinstance(member, Agent) else None
     return None
+
+
+def _pass_deps_on(caller: Agent[Any, Any] | None, member: Agent[Any, Any]) -> Agent[Any, Any]:
+    """Return a member whose code is given what its caller's is, unless the member says itself what it needs."""
+    if caller is None or caller.spec.deps_of is None or member.spec.deps_of is not None:
+        return member
+    other = copy.copy(member)
+    other.spec = replace(member.spec, deps_of=caller.spec.deps_of)
+    return other
 
 
 def _snapshot_of(agent: Agent) -> AgentSnapshot | None:

@@ -24,6 +24,7 @@ from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import REGARDLESS, RunRow, RunValues
+from ..store.user_records import StoredRecords
 from .cancellation import cancel_members, fail_drive
 from .drive_context import DriveContext
 from .failpoints import failpoint
@@ -136,7 +137,8 @@ class Drive:
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
         asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
-        enter_run_context(replace(current_run(), confirm=writer.confirm))
+        stored = StoredRecords(self._context.database, run.tenant, run.user, writer.count_at_once)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored))
         live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, TypeVar
 from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
-from ..core.events import Said
+from ..core.events import Reported, Said
 from ..errors import RetinueError, StoreConflict, StoreUnavailable, UsageError
 from ..store.clock import CLOCK
 from ..store.due import Due, Reason, due_runs
@@ -236,7 +236,7 @@ class DueRuns:
         """Wait until the run has made progress."""
         async with aclosing(self._runs.followers.follow(run.id, run.progress or 0, listens=False)) as items:
             async for item in items:
-                if isinstance(item, Entry) and not isinstance(item.event, Said):
+                if isinstance(item, Entry) and not isinstance(item.event, Said | Reported):
                     return
 
     def _retry_suspended(self, found: Sequence[Due]) -> int:

@@ -200,7 +200,6 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
             if said.ended:
                 yield {
                     "tenant": run.tenant,
-                    "user": run.user,
                     "id": message_id(run.id, said.number),
                     "created_at": int(said.began),
                     "thread_id": run.thread_id,

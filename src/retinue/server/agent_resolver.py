@@ -65,7 +65,7 @@ class AgentResolver:
         one that cannot go on with the agent that it began with."""
         await enter_run(run, self._server)
         agent = await self._versions.agent_of(run)
-        scope = TenantView(run.tenant, quota=self._options.quota)
+        scope = TenantView(run.tenant, quota=self._options.quota, user=run.user)
         loader = FileLoader(self._database, scope, self._shares, self._options.image_hosts)
         keep = partial(loader.keep_results, run_id=run.id)
         files = () if is_new(run) else await self._database.read(partial(files_of_run, run_id=run.id))
@@ -98,7 +98,7 @@ class AgentResolver:
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await self._database.read(partial(resources_of, run=run))
-            more = await self._hosted.tools(TenantView(run.tenant), wishes, resources)
+            more = await self._hosted.tools(TenantView(run.tenant, user=run.user), wishes, resources)
         if run.agent in self._memory.deployment.extensible:
             more += await self._registered.tools(run)
         schemas = [wishes, wanted_schema(run.request.get("response_format")) or ()]
@@ -118,7 +118,9 @@ class AgentResolver:
         kept = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(kept, otherwise=run.request.get("instructions") or "")
         if any(turn.calls for turn in turns):
-            turns = await self._database.read(partial(with_states, scope=TenantView(run.tenant), turns=turns))
+            turns = await self._database.read(
+                partial(with_states, scope=TenantView(run.tenant, user=run.user), turns=turns)
+            )
         return await with_file_data(self._database, run.tenant, [*turns, asked])
 
 

@@ -163,7 +163,7 @@ async def open_process(
 
 
 def _first_key(connection: Connection) -> str:
-    key = create_key(connection, scopes=("all", "prompts", "audit"))
+    key = create_key(connection, scopes=("all", "prompts", "audit", "act-as"))
     record(connection, system_user(), DEFAULT_TENANT, "key.made", key_id_of(hash_key(key)))
     return key
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select
 
-from ..core.events import ENDINGS, Called, Event, Observed, Replied, Said
+from ..core.events import ENDINGS, Called, Event, Observed, Replied, Reported, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
@@ -59,7 +59,10 @@ _PAGE_SIZE, _ENTRY_SIZE = 100_000, 1_000  # characters after which a page ends: 
 _LENGTH = Prepared(select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run")))
 _DONE = Prepared(
     select(events.c.seq, events.c.kind)
-    .where(events.c.run_id == bindparam("run"), events.c.kind != Said.__name__.lower())
+    .where(
+        events.c.run_id == bindparam("run"),  # `not_in` would have as many values as are given: it cannot be prepared
+        *(events.c.kind != one.__name__.lower() for one in (Said, Reported)),
+    )
     .order_by(events.c.seq.desc())
     .limit(1)
 )

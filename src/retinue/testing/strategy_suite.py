@@ -149,8 +149,8 @@ DELETE = Tool("delete_all", lambda what: "gone", "Delete everything")
 
 
 def _require_answer(result: RunResult, answer: str = ANSWER) -> None:
-    ending = f"{result.stop_reason} with {format_value(result.answer)} {result.error}"
-    held = (result.answer, result.stop_reason) == (answer, StopReason.ANSWER)
+    ending = f"{result.stop_reason} with {format_value(result.text)} {result.error}"
+    held = (result.text, result.stop_reason) == (answer, StopReason.ANSWER)
     require(held, f"want the answer {answer!r}; it ended as {ending}")
 
 
@@ -220,8 +220,8 @@ async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
         result = await _run(subject, model)
         clean = result.stop_reason is not StopReason.ERROR
         require(clean, f"after {format_value(odd, 60)} it ended as ERROR: {result.error}")
-        said = odd.strip() or not result.answer.strip()
-        require(said, f"of blank replies it made the answer {format_value(result.answer)}")
+        said = odd.strip() or not result.text.strip()
+        require(said, f"of blank replies it made the answer {format_value(result.text)}")
         steps = sum(not request.aside for request in model.asked)
         require(steps <= 8, f"of a budget of 8 replies it used {steps}, after {format_value(odd, 60)}")
 
@@ -287,7 +287,7 @@ async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
         require(echoed, "what the tool said is not shown to the model")
         tools = {call.tool for call in _find_calls(result)}
         require("delete_all" not in tools, f"a tool returned {format_value(forged)}, and delete_all was called")
-        require(result.answer.strip() != PWNED, f"a tool returned {format_value(forged)}, which became the answer")
+        require(result.text.strip() != PWNED, f"a tool returned {format_value(forged)}, which became the answer")
 
 
 async def _write_forgeries(subject: StrategySubject) -> list[str]:
@@ -338,7 +338,7 @@ async def runs_are_independent(subject: StrategySubject) -> None:
     async def requests(of: StrategySubject) -> list[object]:
         result = await _run(of, _make_lookups(of, 3, "p2 is"))
         asked = [(event.messages, event.problem) for event in result.events if isinstance(event, Asked)]
-        return [*asked, result.answer, result.stop_reason]
+        return [*asked, result.text, result.stop_reason]
 
     alone = await requests(subject)
     for again in await asyncio.gather(*(requests(shared) for _ in range(3))):

@@ -185,7 +185,7 @@ async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
         call = {"tool": tool.name, "input": copy.deepcopy(tool_input)}
         model = PromptModel(script=[{"when": "^Go on", "call": call}, {"finish": "done"}])
         result = await Agent(model, [replace(tool, approval=False)], trace=False).run_async("Go on.")
-        ended = (result.answer, result.stop_reason) == ("done", StopReason.ANSWER)
+        ended = (result.text, result.stop_reason) == ("done", StopReason.ANSWER)
         require(ended, f"the run ended as {result.stop_reason} {result.error}")
         seen = result.steps[0].observations[0]
         wanted = ("unknown", "failed") if tool.effects == "once" else ("failed",)

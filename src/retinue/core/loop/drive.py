@@ -21,7 +21,7 @@ from typing import Any, cast
 from ..._internal.containment import call_contained, describe_error, is_own_error
 from ..._internal.foreign_text import make_well_formed
 from ...errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from ..budgets import Budget, Meter
+from ..budgets import Meter
 from ..events import (
     ENDINGS,
     Asked,
@@ -39,6 +39,7 @@ from ..events import (
 from ..prices import FREE, Price
 from ..prompt import Ask, Prompt, PromptCache
 from ..protocols import Act, Begin, Chunks, Effects, Flow, HumanRequest, Refusal, Request, Retry, Sent, advance
+from ..run_context import current_run
 from ..run_result import RESTING
 from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Observation, Reply, StopReason, Usage
 from .changed_prompts import ChangedPrompts
@@ -53,15 +54,15 @@ FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wo
 
 
 def drive(
-    begin: Begin, effects: Effects, started: Started, budget: Budget, deadline: Deadline, price: Price = FREE
+    begin: Begin, effects: Effects, started: Started, meter: Meter, deadline: Deadline, price: Price = FREE
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's. The
-    last event is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails.
-    After `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do, and
-    `UsageError` as `begin` does."""
+    """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's, and
+    `meter` has the run's budget. The last event is `Finished` or `Stopped`, even if the run is cancelled or times out,
+    or the model or strategy fails. After `Stopped`, raises the error of a model that never replied. Raises
+    `LogMismatch` as the effects do, and `UsageError` as `begin` does."""
     begun, flow = begin(started)
     window = Window(started.abilities.window)
-    return partial(_Drive(flow, effects, Meter(budget), deadline, window, price, begin, effects.points).run, begun)
+    return partial(_Drive(flow, effects, meter, deadline, window, price, begin, effects.points).run, begun)
 
 
 @dataclass(slots=True)
@@ -94,7 +95,8 @@ class _Drive:
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
-        self.judges, self.changes = Judges(self.effects, self.deadline), ChangedPrompts(self.window)
+        self.judges, self.changes = Judges(self.effects, self.deadline, self.meter), ChangedPrompts(self.window)
+        reports = current_run().progress.reports
         try:
             started = await self._start(started)
             self.opens = not started.history
@@ -103,6 +105,8 @@ class _Drive:
                 sent = await (self._end(request, started) if isinstance(request, AgentFinish) else self._serve(request))
                 if isinstance(sent, Finished) and not isinstance(request, AgentFinish):  # a tool's result, directly
                     sent = await self._end(AgentFinish(sent.return_values), started)
+                while reports:
+                    await self.effects.tell(reports.popleft())
             await self._tell_end(sent)
         except asyncio.CancelledError:
             await self._tell_end(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))

@@ -1,5 +1,5 @@
-"""JSON Schema with bounded cost: schemas are limited in size, and checking a value costs at most a multiple of its
-size; and the schemas of structured answers.
+"""JSON Schema with bounded cost: schemas are limited in size, and checking a value costs a
+multiple of its size at most.
 
 Schemas may come from strangers and are checked on the event loop. So patterns are matched in linear time by RE2, and
 every keyword evaluation is counted: references that branch at each level, or a million values compared with each other,
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any
 
-from ...errors import DataError, UsageError
+from ...errors import DataError
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -39,73 +39,6 @@ class TooMuch(Exception):
 
 
 # ── schemas and values ─────────────────────────────────────────────────────────────────────────────
-
-
-def read_answer_schema(answer_schema: type | Mapping[str, Any]) -> tuple[dict[str, Any], Check]:
-    """Return the JSON Schema of a type that pydantic knows, or the schema passed in, together with its check.
-
-    Raises `UsageError` for anything else.
-    """
-    if isinstance(kind := answer_schema, Mapping):
-        return _read_schema(dict(kind))
-    from pydantic import PydanticUserError, TypeAdapter, ValidationError
-
-    wanted = "want a pydantic model or a JSON Schema"
-    if not isinstance(kind, type) and get_origin(kind) is None:
-        raise UsageError(f"answer_schema: {kind!r} is not a type; {wanted}")
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = adapter.json_schema()
-    except PydanticUserError as error:
-        why = error.message.partition("\n")[0]
-        raise UsageError(f"answer_schema: {kind!r} has no JSON Schema ({why}); {wanted}") from error
-
-    def check(value: Any) -> str:
-        try:
-            adapter.validate_json(json.dumps(value), strict=True)
-        except ValidationError as error:
-            return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in error.errors()[:3])
-        return ""
-
-    return schema, check
-
-
-def _read_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
-    from jsonschema.exceptions import best_match
-
-    try:
-        check_schema(schema)
-    except DataError as error:
-        raise UsageError(f"answer_schema: {error}") from error
-    for one in _list_schemas(schema):
-        reference = one.get("$ref")
-        if isinstance(reference, str) and not _resolves(reference, schema):
-            raise UsageError(f"answer_schema: $ref {reference!r} cannot be resolved; want #/$defs/… within the schema")
-    errors = make_validator(schema)
-
-    def check(value: Any) -> str:
-        try:
-            error = best_match(errors(value))
-        except TooMuch:
-            return "the answer: it takes too long to hold this against the schema; want a smaller one"
-        if error is None:
-            return ""
-        return f"{error.json_path.removeprefix('$').removeprefix('.') or 'the answer'}: {error.message:.300}"
-
-    return schema, check
-
-
-def _resolves(reference: str, schema: Any) -> bool:
-    """Return whether a reference such as `#/$defs/city` resolves within the schema."""
-    begin, *path = reference.split("/")
-    for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
-        if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
-            schema = schema[int(key)]
-        elif isinstance(schema, Mapping) and key in schema:
-            schema = schema[key]
-        else:
-            return False
-    return begin == "#"
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -135,7 +68,7 @@ def _check_schema_text(text: str) -> None:
         raise DataError("cannot check this JSON Schema: it is too large") from too_much
     if error is not None:
         raise DataError(f"not a JSON Schema: {error.json_path}: {error.message:.300}")
-    for one in _list_schemas(schema, but=_LITERAL):
+    for one in list_schemas(schema, but=_LITERAL):
         found, keys = one.get("pattern"), one.get("patternProperties")
         for pattern in [*([found] if isinstance(found, str) else ()), *(keys if isinstance(keys, Mapping) else ())]:
             compile_pattern(pattern)
@@ -190,7 +123,7 @@ def _flatten_metaschema(kind: Any) -> dict[str, Any]:
     return flat
 
 
-def _list_schemas(schema: Any, but: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+def list_schemas(schema: Any, but: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
     """Yield all objects within `schema`, itself included; what is under the keys `but` is left out."""
     if isinstance(schema, Mapping):
         yield schema
@@ -198,7 +131,7 @@ def _list_schemas(schema: Any, but: tuple[str, ...] = ()) -> Iterator[Mapping[st
     else:
         inner = schema if isinstance(schema, list) else []
     for one in inner:
-        yield from _list_schemas(one, but)
+        yield from list_schemas(one, but)
 
 
 def count_values(value: Any) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import io
 import json
+import logging
 import time
 from collections.abc import (
     AsyncIterator,
@@ -20,22 +21,51 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from ..._internal.containment import TimedOut, call_contained, describe_error
 from ..._internal.foreign_text import make_well_formed
-from ...errors import DataError, ToolError
+from ..._internal.redaction import redact
+from ...errors import DataError, ToolError, UsageError
 from ..files import MAX_BYTES_TOGETHER, read_file
 from ..run_context import current_run
 from ..run_result import RunResult
 from ..values import Document, File
 
+logger = logging.getLogger(__name__)
 _MAX_FILES = 10  # of a result
+_MAX_DATA = 1_000_000  # characters of it as JSON
 _WITHIN = 10_000  # items of an iterator within a result
 _LISTS = ("to_string", "to_dicts", "to_pylist", "tolist")  # pandas; polars; pyarrow; numpy and arrays
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturn:
+    """What a tool returns that has more than one reader.
+
+    Args:
+        text: For the model: a text, or another value as tools return it.
+        data: For the application: the `data` of the call's `Observation`, as JSON of at most 1,000,000 characters. No
+            model is shown it.
+        files: For a model that can read them: bytes, paths of files, `File`s, or images of PIL.
+
+    Raises `UsageError` if `files` has anything else.
+    """
+
+    text: Any = ""
+    data: Any = None
+    files: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        for one in [self.files] if isinstance(self.files, str | bytes) else self.files:
+            image = type(one).__module__.startswith("PIL.")
+            if self.files is one or not (image or isinstance(one, bytes | bytearray | Path | File)):
+                raise UsageError(f"files: want a list of bytes, Paths, Files or images, not {one!r:.80}")
 
 
 def is_unfinished(value: Any) -> bool:
@@ -95,6 +125,8 @@ def as_text(value: Any) -> str:
             return ""
         case RunResult():
             return str(value)
+        case ToolReturn():
+            return _take_parts(value)
         case list() | tuple() if value and all(isinstance(item, Document) for item in value):
             return "\n".join(item.content for item in value)
         case bool() | int() | float() | dict() | list() | tuple():
@@ -104,6 +136,18 @@ def as_text(value: Any) -> str:
             return make_well_formed(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
     plain = _make_jsonable(value)
     return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
+
+
+def _take_parts(value: ToolReturn) -> str:
+    """Return the text of a result, whose files and data go elsewhere."""
+    shown = [one if not isinstance(one, Path) else take_file(one.read_bytes(), one.name) for one in value.files]
+    if (call := current_run().call) is not None and value.data is not None:
+        written = make_well_formed(json.dumps(_convert_with_pydantic(value.data), ensure_ascii=False))
+        if len(written) <= _MAX_DATA:
+            call.data = json.loads(redact(written), parse_constant=str)
+        else:
+            logger.warning("the data that %s returned is not kept: %d characters", call.tool, len(written))
+    return "\n".join(filter(None, map(as_text, (value.text, *shown))))
 
 
 def _make_jsonable(value: Any) -> Any:

@@ -11,17 +11,21 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from types import NoneType, SimpleNamespace, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ...errors import ToolError, UsageError
+from ..run_context import RunContext
 from ..schema.json_schema import TooMuch, make_validator, write_canonical
 from ..values import ToolInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+_CONTEXT = re.compile(r"([A-Za-z_]\w*\.)*RunContext(\[.*\])?( *\| *None)?")
 
 
 class InvalidInput(Exception):
@@ -32,11 +36,12 @@ class InvalidInput(Exception):
 class Signature:
     """The input side of a tool. `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that
     receives plain text, if the tool takes exactly one string. `checked` converts values by name into arguments, or
-    raises `InvalidInput`."""
+    raises `InvalidInput`. `context` is the parameter that gets the run's context, of which a model knows nothing."""
 
     parameters: Mapping[str, Any]
     text_argument: str | None
     checked: Callable[[dict[str, Any]], dict[str, Any]]
+    context: str = ""
 
     def arguments(self, tool_input: ToolInput) -> dict[str, Any]:
         """Return `tool_input` as checked values by argument name. Raises `InvalidInput`."""
@@ -96,7 +101,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         arguments[name] = Argument(hint, description, required, parameter.default)
         if field is not None or parameter.kind is parameter.POSITIONAL_ONLY:
             passed.add(name)
-    return build_signature(_name(function), arguments, passed)
+    return replace(build_signature(_name(function), arguments, passed), context=find_context_parameter(function))
 
 
 def build_signature(tool: str, arguments: Mapping[str, Argument], passed: Collection[str] | None = None) -> Signature:
@@ -245,23 +250,60 @@ def list_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter
             raise UsageError(f"tool {name}: '{parameter}' hides its arguments from a model; write them as parameters")
         if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in fixed:
             found[parameter.name] = parameter
+    found.pop(find_context_parameter(function), None)
     return found
+
+
+def find_context_parameter(function: Callable[..., Any]) -> str:
+    """Return the name of the parameter that is annotated as a `RunContext`; empty if there is none. Raises `UsageError`
+    if there are two."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    fixed = function.keywords if isinstance(function, partial) else {}
+    found = [one.name for one in parameters if one.name not in fixed and _takes_context(one, function)]
+    if len(found) > 1:
+        raise UsageError(f"tool {_name(function)}: {' and '.join(found)} both take the run's context; want one of them")
+    return found[0] if found else ""
+
+
+def _takes_context(parameter: inspect.Parameter, function: Callable[..., Any]) -> bool:
+    hint = parameter.annotation
+    if isinstance(hint, str):
+        if _CONTEXT.fullmatch(hint):  # also where its argument is a type that only type checkers import
+            return True
+        try:
+            hint = _resolve_hints(function, _find_hinted(function, [parameter.name]), {parameter.name: hint})
+        except UsageError:  # said when the others are read
+            return False
+        hint = hint.get(parameter.name)
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    optional = get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
+    return any(RunContext in (one, get_origin(one)) for one in (get_args(hint) if optional else [hint]))
 
 
 def _read_hints(function: Callable[..., Any], parameters: Collection[str]) -> dict[str, Any]:
     """Return the type hints of `parameters`; what is returned may be unknown, as under `TYPE_CHECKING`."""
+    source = _find_hinted(function, parameters)
+    wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
+    return _resolve_hints(function, source, wanted) if wanted or isinstance(source, type) else {}
+
+
+def _find_hinted(function: Callable[..., Any], parameters: Collection[str]) -> Any:
+    """Return what has the type hints of `parameters`: the function, or the method by which an object is called."""
     source = find_documented_function(function)
     if isinstance(source, type):
         makers: tuple[Any, ...] = (source.__init__, source.__new__)  # type: ignore[misc]
         if hasattr(source, "__signature__") or hasattr(source, "_fields"):  # a model of pydantic, a named tuple
             makers = ()
         hinted = (one for one in makers if getattr(one, "__annotations__", {}).keys() & set(parameters))
-        source = next(hinted, source)
-    elif not hasattr(source, "__annotations__"):  # a callable object
-        source = type(source).__call__
-    wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
-    if not wanted and not isinstance(source, type):
-        return {}
+        return next(hinted, source)
+    return source if hasattr(source, "__annotations__") else type(source).__call__  # a callable object
+
+
+def _resolve_hints(function: Callable[..., Any], source: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     within: Any = inspect.unwrap(getattr(source, "__func__", source))
     local = {**_find_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
     try:

@@ -18,13 +18,14 @@ from ..._internal.containment import await_isolated
 from ..._internal.message_text import format_repr, suggest_name
 from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
-from ..run_context import check_fresh
+from ..run_context import check_fresh, current_run
 from ..run_result import RunResult
 from ..values import ToolInput
 from .result import as_text, exhaust, finish, format_result, is_unfinished
 from .signature import (
     InvalidInput,
     Signature,
+    find_context_parameter,
     find_documented_function,
     find_method_owner,
     list_parameters,
@@ -88,6 +89,8 @@ class Tool:
     `something` is a function (sync or async), or an object with `run_async` or `run` that takes one text: a component,
     a pipeline, another agent. A component with more than one text parameter for the model provides a `tool_function`.
     Functions that are not async run in a thread.
+
+    A parameter annotated as a `RunContext` is given that of the run; a model is not told of it.
 
     Calling the tool calls the original function: `population("Lyon")`. `run` does what happens when a model uses it.
 
@@ -208,6 +211,11 @@ class Tool:
         except (TypeError, ValueError):
             return None
 
+    @cached_property
+    def _context(self) -> str:
+        """The parameter that is given the run's context; empty if there is none."""
+        return (self.takes and self.takes.context) or find_context_parameter(self._function)
+
     @property
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
@@ -276,6 +284,8 @@ class Tool:
             first = list(parameters)[:1]
         else:
             first = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY]
+        if self._context:
+            named[self._context] = current_run()
         given = [named.pop(name) for name in first if name in named]
         return partial(function, *given, **named)
 

@@ -100,6 +100,11 @@ class Toolbox:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._find_record(action).is_news
 
+    def is_in_doubt(self, action: AgentAction) -> bool:
+        """Return whether it is unknown if an equal call took effect."""
+        record = self._find_record(action)
+        return record.doubt is not None or record.is_news
+
     def _find_record(self, action: AgentAction) -> _Record:
         """Return the record of equal calls; the key is computed only if any call is in doubt."""
         return self._records[self._make_key(action)] if self._doubts else _Record()
@@ -180,9 +185,12 @@ class Toolbox:
         tool = self._tools.get(action.tool)
         call = ToolCall(action.id, action.tool, self._calls)
         with run_context(replace(current_run(), call=call)):
-            outcome, text = await self._answer_call(action, tool, share, call)
+            try:
+                outcome, text = await self._answer_call(action, tool, share, call)
+            finally:
+                call.is_over = True
         text = _shorten(redact(make_well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
-        shown = tuple(call.files) if outcome == "result" else ()
+        shown, data = (tuple(call.files), call.data) if outcome == "result" else ((), None)
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         # For a tool with effects, each result is news.
@@ -193,7 +201,7 @@ class Toolbox:
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(call.seconds, time.perf_counter() - began)
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown, data)
 
     async def _answer_call(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall

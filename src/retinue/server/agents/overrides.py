@@ -21,6 +21,7 @@ from ...errors import DataError, UsageError
 from ...mcp.schema_conversion import convert_schema
 from ...models import PromptModel
 from ...models.reply_limits import Limited, limit_replies
+from ...run.run_parts import read_instructions
 from ...runs.thread_messages import FILE_SEARCH
 from ...store.run_row import RunRow
 from ...strategies.auto import Auto
@@ -59,6 +60,12 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     tools = [*allowed_tools(agent.tools, given), *client_tools(agent, functions_in(wishes)), *hosted]
     only = wishes.get("only_tools")  # of a fork
     other.tools = [tool for tool in tools if only is None or tool.name in only]
+
+    def narrow(found: Iterable[Tool]) -> list[Tool]:
+        return [tool for tool in allowed_tools(found, given) if only is None or tool.name in only]
+
+    narrowed = tuple(replace(one, narrow=narrow) for one in agent.spec.tool_functions)
+    other.spec = replace(other.spec, tool_functions=narrowed)
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
@@ -67,7 +74,8 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     own_names = [function["name"] for function in functions_in(wishes)]  # people and models may use either
     other_names = {name: inner_name(name) for name in own_names if name != inner_name(name)}
     other.strategy = with_tool_names(_with_choice(other.strategy, wishes), other_names)
-    other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
+    own = [agent.instructions] if isinstance(agent.instructions, str) else agent.instructions
+    other.instructions = read_instructions([wishes.get("instructions") or "", *own])
     options = {name: wishes[name] for name in SAMPLING if wishes.get(name) is not None}
     options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
     other.model = limit_replies(agent.model, max_tokens=wishes.get("max_tokens"), options=options)

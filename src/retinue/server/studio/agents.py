@@ -19,6 +19,7 @@ from ...core.tools.tool import Tool
 from ...executor import NoModel
 from ...pipelines import Node, Pipeline
 from ...pipelines.graph import ROOT, find_root_name
+from ...run.run_parts import describe_instructions
 from ...teams.graph_flow import Branch, GraphFlow, GraphPlan, RolePlan
 from ...teams.role import END, START
 from ...teams.selectors import ModelChoice, When
@@ -86,7 +87,11 @@ class AgentOutline:
             "strategy": agent.strategy.name,
             "tools": [self._tool(tool, depth) for tool in agent.tools],
             "graph": None if plan is None else self._graph(plan),
-            **({"instructions": agent.instructions} if self.with_prompts else {"withheld": ["instructions"]}),
+            **(
+                {"instructions": describe_instructions(agent.instructions)}
+                if self.with_prompts
+                else {"withheld": ["instructions"]}
+            ),
         }
 
     def _tool(self, tool: Tool, depth: int) -> Object:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Strategy, Task, ask
+from ...core.schema.answers import AnswerType
 from ...core.schema.patterns import Constraint, build_json_pattern, seq
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
 from ..parsing.final_answer import uses_tool
@@ -24,9 +25,9 @@ _EVIDENCE, _EVIDENCE_CHARS = 4, 500  # the last results of tools that are shown,
 _REPLY_TOKENS = 1_024
 
 
-def with_structured_output(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
-    """Return `strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
-    return Wrapper(strategy, _Answers(schema, check))
+def with_structured_output(strategy: Strategy, answers: AnswerType) -> Strategy:
+    """Return `strategy` with answers of this type, as JSON."""
+    return Wrapper(strategy, _Answers(answers.schema, answers.check))
 
 
 @dataclass(frozen=True)
