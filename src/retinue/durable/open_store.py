@@ -362,7 +362,7 @@ def _say_question(connection: Connection, run: RunRow) -> None:
     now = int(CLOCK.now())
     values = {"id": derived_id("msg_", run.id, "question"), "created_at": now, "thread_id": run.thread_id}
     body = message_body(run, run.request["question"], now, None, role="user")
-    TenantView(run.tenant).insert(connection, messages, {**values, "run_id": None, "user": run.user, "body": body})
+    TenantView(run.tenant).insert(connection, messages, {**values, "run_id": None, "body": body})
 
 
 # ── stores that are open ─────────────────────────────────────────────────────────────────────────
