@@ -17,13 +17,13 @@ from bench.by_hand import note
 from bench.loop import cpu
 from bench.persistence import new_run
 from retinue import Agent, Budget
-from retinue.cli.serve import collect_seldom
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
 from retinue.runs.agent_versions import agent_at
+from retinue.server.process import collect_seldom
 from retinue.store.database import Database
 from retinue.store.run_row import RunRow
 

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from .run.handoff import handoff as handoff
     from .run.replay import Replay as Replay, replay as replay, replay_async as replay_async
     from .run.run_parts import dynamic_tools as dynamic_tools
+    from .server.application import asgi as asgi, serve as serve
+    from .server.login import Login as Login
     from .teams import (
         A2AAgent as A2AAgent,
         Chain as Chain,

@@ -375,6 +375,14 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         """Iterate over `stream_async` and block."""
         return iterate_blocking(self.stream_async(question, **options))
 
+    def stream_answers_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> AsyncGenerator[Any, None]:
+        """Yield the answer of a run as far as it has arrived, and at last itself: see `Run.partial_answers`."""
+        return self.start(question, **options).partial_answers()
+
+    def stream_answers(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Iterator[Any]:
+        """Iterate over `stream_answers_async` and block."""
+        return iterate_blocking(self.stream_answers_async(question, **options))
+
     @property
     def runs(self) -> AgentRuns[Answer]:
         """Its runs in its `store`. Raises `UsageError` if it has none, or without the extra."""
@@ -390,12 +398,12 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         """Return a conversation that its `store` keeps. Raises as `runs` does."""
         return self.runs.thread(thread_id)
 
-    async def recover_async(self, *, deps: Any = None) -> list[RunResult[Answer]]:
+    async def recover_async(self, *, deps: Deps | None = None) -> list[RunResult[Answer]]:
         """Go on with the runs of its name in its `store` that nobody drives any more, since their processes died or
         stopped. Return their outcomes, oldest first; some may wait for a person. Raises as `runs` does."""
         return await self.runs.recover_async(deps=deps)
 
-    def recover(self, *, deps: Any = None) -> list[RunResult[Answer]]:
+    def recover(self, *, deps: Deps | None = None) -> list[RunResult[Answer]]:
         """Run `recover_async` and block."""
         return run_blocking(self.recover_async(deps=deps))
 
@@ -419,14 +427,6 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    def stream_answers_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> AsyncGenerator[Any, None]:
-        """Yield the answer of a run as far as it has arrived, and at last itself: see `Run.partial_answers`."""
-        return self.start(question, **options).partial_answers()
-
-    def stream_answers(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Iterator[Any]:
-        """Iterate over `stream_answers_async` and block."""
-        return iterate_blocking(self.stream_answers_async(question, **options))
 
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""

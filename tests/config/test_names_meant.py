@@ -45,9 +45,7 @@ def test_a_near_name_in_a_file_is_told_which_was_meant(tmp_path: Path, old: str,
     (found,) = problems(tmp_path, HEAD.replace(old, new))
     assert f" {said}" in found
     if "Mine" in new:
-        assert found.endswith(
-            "A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
-        )
+        assert found.endswith("A component of your own is named by its module: package.module:Name")
 
 
 def test_a_near_name_in_python_too() -> None:

@@ -69,7 +69,7 @@ def test_the_schema_describes_a_whole_file() -> None:
     assert schema["additionalProperties"] is False
     sections = {"components", "pipelines", "agents", "groups", "chains", "tools"}
     assert set(schema["properties"]) == {"retinue", "version", *sections}
-    assert schema["$defs"]["ComponentSpec"]["properties"]["type"]["enum"] == list(COMPONENTS)
+    assert schema["$defs"]["ComponentSpec"]["properties"]["type"]["anyOf"][0]["enum"] == list(COMPONENTS)
     assert {"ToolEntry", "ToolRef", "AgentParams", "ArgumentSpec"} <= set(schema["$defs"])
 
 

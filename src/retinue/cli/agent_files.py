@@ -11,28 +11,33 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import config
+from ..config.agent_code import check_code
 from ..config.builder import Builder, outline_group
 from ..config.references import list_servers
 from ..config.yaml_files import list_dependencies, select_part
 from ..display.terminal import clean
 from ..errors import UsageError
-from .option_types import PATH
+from .ask import load_agent
+from .option_types import AGENTS, PATH
 from .output import Progress, print_json
 
 if TYPE_CHECKING:
+    from ..config.agent_code import Target
     from ..mcp.tool_pins import Offer, Offered
 
 _FILE = click.argument("file", type=PATH)
+_AGENTS = click.argument("file", type=AGENTS)
 
 
 @click.command("check")
-@_FILE
-def check(file: Path) -> int:
+@_AGENTS
+def check(file: Target) -> int:
     """List all problems of FILE and of the tool files it names, one per line: FILE:LINE:COLUMN: problem.
 
-    Nothing is imported, started or contacted. The exit status is 0 if there are no problems other than warnings.
+    Of Python code, only its syntax is checked, and that it has the name after the colon. Nothing is imported, started
+    or contacted. The exit status is 0 if there are no problems other than warnings.
     """
-    problems = config.check(file)
+    problems = check_code(file) if file.code else config.check(file.file)
     click.echo("\n".join(map(str, problems)) or f"{file}: no problems found")
     return int(any(not problem.warning for problem in problems))
 
@@ -49,9 +54,9 @@ def schema() -> int:
 
 
 @click.command("tools")
-@_FILE
+@_AGENTS
 @click.option("--agent", help="Which agent, if the file has several.")
-def tools(file: Path, agent: str | None) -> int:
+def tools(file: Target, agent: str | None) -> int:
     """Show the tools of an agent of FILE exactly as the model sees them.
 
     The tools are loaded for this, so their Python files are imported; none is called.
@@ -60,14 +65,19 @@ def tools(file: Path, agent: str | None) -> int:
     from ..strategies.prompting.prompt_parts import describe_tools
     from ..strategies.react_json import format_tools_as_json
 
-    spec = config.load_spec(file)
-    name = select_part(spec, "agents", agent)
-    found = Builder(spec).build_tools(name)
+    if file.code:
+        made = load_agent(file, agent)
+        name, found, strategy = made.name, list(made.tools), made.strategy.name
+    else:
+        spec = config.load_spec(file.file)
+        name = select_part(spec, "agents", agent)
+        found = Builder(spec).build_tools(name)
+        params = next(one.params for one in spec.agents or () if one.name == name)
+        strategy = "tool_calling" if params.role == "executor" else params.strategy or ""
     if not found:
         click.echo(f"{name} has no tools")
         return 0
-    params = next(one.params for one in spec.agents or () if one.name == name)
-    match "tool_calling" if params.role == "executor" else params.strategy:
+    match strategy:
         case "tool_calling":
             shown = json.dumps(encode_functions(found), ensure_ascii=False, indent=2)
         case "react_json":

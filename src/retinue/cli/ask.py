@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..agent import Agent
+from ..config.agent_code import Target, load_agent_code
 from ..config.price_file import use_prices
 from ..core.budgets import Budget
 from ..core.tools.tool import Tool
@@ -23,7 +24,7 @@ from ..strategies.auto import find_usual_steps, preset_strategy
 from ..tools import calculator, passages
 from ..tools.passages import Passages, Rank, Searchable, cut
 from .models import offer_embedded_model
-from .option_types import PATH
+from .option_types import AGENTS, PATH
 from .person import decide
 from .run_output import EVENTS_OPTION, VERBOSE_OPTION, log_option, run_and_show
 
@@ -68,13 +69,13 @@ def command(question: str, *, verbose: bool, as_json: bool, **options: Any) -> i
 
 
 @click.command("run")
-@click.argument("file", type=PATH)
+@click.argument("file", type=AGENTS)
 @click.argument("question")
 @click.option("--agent", help="Which agent, if the file has several that are nobody's workers.")
 @VERBOSE_OPTION
 @EVENTS_OPTION
 @log_option
-def run(file: Path, question: str, agent: str | None, verbose: bool, as_json: bool) -> int:
+def run(file: Target, question: str, agent: str | None, verbose: bool, as_json: bool) -> int:
     """Answer QUESTION with an agent of FILE, and show its run as a tree.
 
     For an executor, the question is an action as JSON: {"tool": "NAME", "input": "…"}, or a list of these. The exit
@@ -83,12 +84,16 @@ def run(file: Path, question: str, agent: str | None, verbose: bool, as_json: bo
     return run_and_show(load_agent(file, agent).start(question), as_json=as_json, view=View(verbose=verbose))
 
 
-def load_agent(file: Path, name: str | None) -> Agent:
-    """Return an agent of a file, which asks the person at the terminal."""
+def load_agent(target: Target, name: str | None) -> Agent:
+    """Return an agent of a file or of Python code, which asks the person at the terminal."""
+    use_prices(beside=target.file)
+    if target.code:
+        agent = load_agent_code(target, name)
+        agent.human = agent.human or decide
+        return agent
     from ..config.yaml_files import load
 
-    use_prices(beside=file)
-    found: Agent = load(file, "agents", name, human=decide)
+    found: Agent = load(target.file, "agents", name, human=decide)
     return found
 
 

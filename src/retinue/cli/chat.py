@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from .._internal.message_text import suggest_name
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent, Run
+from ..config.agent_code import Target
 from ..core.values import Message
 from ..display.run_tree import RunTree, View
 from ..display.terminal import clean, put
@@ -23,20 +24,20 @@ from ..errors import RetinueError, UsageError
 from ..memory.recall import recall_history, remember, without_turns
 from .ask import AgentOptions, agent_options, load_agent
 from .chat_input import Lines, Typed, open_questions
-from .option_types import PATH
+from .option_types import AGENTS
 from .output import show_error
 from .person import terminal_echo
 from .run_output import VERBOSE_OPTION, log_option, show_run
 
 
 @click.command("chat")
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=AGENTS, required=False)
 @click.option("--agent", help="Which agent of FILE, if it has several.")
 @agent_options
 @VERBOSE_OPTION
 @log_option
 @click.pass_context
-def command(context: click.Context, /, file: Path | None, agent: str | None, *, verbose: bool, **options: Any) -> int:
+def command(context: click.Context, /, file: Target | None, agent: str | None, *, verbose: bool, **options: Any) -> int:
     """Talk with an agent of FILE, or with one that can calculate and, with --passages, search.
 
     Each question is answered with the conversation so far in mind. Alt-Enter, or a backslash at the end of a line,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import DataError, UsageError
-from .server_database import DB_OPTION, MISSING, database_url, record_act, server_database
+from .server_database import DB_OPTION, MISSING, record_act, server_database
 
 if TYPE_CHECKING:
     from ..store.database_copies import Contents
@@ -34,6 +34,7 @@ def migrate_(db: str) -> int:
     """
     with _store():
         from ..store.admin_transaction import migrated
+        from ..store.engines import database_url
     before, after = migrated(database_url(db))
     place = _shown(db)
     if before == after:
@@ -54,6 +55,7 @@ def check(db: str) -> int:
     """
     with _store():
         from ..store.admin_transaction import looked_at
+        from ..store.engines import database_url
         from ..store.migrations import missing_migrations, newest, version_of
     with looked_at(database_url(db)) as connection:
         missing = missing_migrations(connection)
@@ -83,6 +85,7 @@ def backup(file: Path, db: str) -> int:
         from ..store.admin_transaction import looked_at
         from ..store.audit_log import OPERATOR
         from ..store.database_copies import contents_of, copy_database, whole_file
+        from ..store.engines import database_url
         from ..store.migrations import missing_migrations
     url = database_url(db)
     with looked_at(url) as connection:
@@ -119,6 +122,7 @@ def restore(file: Path, db: str, cancel: bool) -> int:
         from ..cluster import postgres_copy
         from ..store.admin_transaction import looked_at
         from ..store.database_copies import put_copy
+        from ..store.engines import database_url
     url = database_url(db)
     place = _sqlite_file(url)
     _check_kind(file, is_sqlite=place is not None)

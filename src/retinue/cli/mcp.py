@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,39 +12,44 @@ import click
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..config import load_spec
+from ..config.agent_code import Target, load_code
 from ..config.builder import Builder
 from ..config.price_file import use_prices
 from ..config.specs import FileSpec
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
-from .option_types import PATH
+from .option_types import AGENTS
 
 
 @click.command("mcp")
-@click.argument("file", type=PATH)
+@click.argument("file", type=AGENTS)
 @click.argument("names", nargs=-1)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input.")
 @click.option("--api-key", envvar="RETINUE_MCP_KEY", help="The key that clients must send; generated if missing.")
 @click.option("--allow-host", multiple=True, help="A host name of the server, besides localhost.")
 def command(
-    file: Path, names: tuple[str, ...], address: str | None, api_key: str | None, allow_host: tuple[str, ...]
+    file: Target, names: tuple[str, ...], address: str | None, api_key: str | None, allow_host: tuple[str, ...]
 ) -> int:
     """Serve the agents, pipelines and tools of FILE with these NAMES as an MCP server.
 
     Without NAMES: all agents and pipelines, or the top-level tools of a file that has neither. Clients see an agent as
     the tool ask_NAME(question), and a pipeline as run_NAME(query). The key may also be in RETINUE_MCP_KEY.
     """
-    use_prices(beside=file)
-    spec = load_spec(file)
-    parts = _parts(spec, names)
+    use_prices(beside=file.file)
+    said: dict[str, str] = {}
+    if file.code:
+        parts = _choose(load_code(file), file, names)
+    else:
+        spec = load_spec(file.file)
+        parts = _parts(spec, names)
+        said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
+        said |= {team.name: team.description or "" for team in (*(spec.groups or ()), *(spec.chains or ()))}
     try:
         from ..mcp.mcp_server import build_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
-    said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
-    said |= {team.name: team.description or "" for team in (*(spec.groups or ()), *(spec.chains or ()))}
-    server = build_server(parts, file.stem, said)
+    server = build_server(parts, file.file.stem, said)
     if address is None:
         run_to_completion(serve_stdio(server))
         return 0
@@ -61,6 +66,12 @@ def command(
             click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
         serve_http(server, key, listening, [host, *allow_host])
     return 0
+
+
+def _choose(there: Mapping[str, Agent | Pipeline], file: Target, names: tuple[str, ...]) -> list[Any]:
+    if missing := [name for name in names if name not in there]:
+        raise DataError(f"{file}: no agent or pipeline {missing[0]!r}; there are: {', '.join(there)}")
+    return [there[name] for name in names or there]
 
 
 def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | Tool]:

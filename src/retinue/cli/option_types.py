@@ -48,7 +48,14 @@ def _parse_count(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
+def _parse_target(text: str) -> Any:
+    from ..config.agent_code import Target  # imported here because few commands need it
+
+    return Target.parse(text)
+
+
 PATH = click.Path(path_type=Path)
+AGENTS = Parsed("FILE", _parse_target)  # a `Target`: a file of agents, or Python code
 FOLDER = click.Path(exists=True, path_type=Path, file_okay=False)
 NEW_FOLDER = click.Path(path_type=Path, file_okay=False)
 PER_MINUTE = Parsed("N/min", parse_rate)

@@ -13,12 +13,13 @@ import click
 from .._internal.message_text import suggest_name
 from .._internal.redaction import register_named_secrets
 from .._internal.sync_bridge import run_to_completion
+from ..config.agent_code import Target
 from ..core.events import find_started
 from ..display.terminal import clean
 from ..errors import DataError, UsageError
 from ..run.recorded_effects import NumberedEvent, number_events
 from ..run.replay import Recording, Replay, replay_run
-from .option_types import NEW_FOLDER, PATH
+from .option_types import AGENTS, NEW_FOLDER, PATH
 from .output import print_json
 from .run_output import read_lines
 from .server_database import DB_OPTION, JSON_OPTION, found_run, server_database
@@ -140,13 +141,13 @@ def _read_export(text: str, path: Path) -> Iterator[RecordedRun]:
 
 @click.command("replay", short_help="Say what is decided otherwise by now.")
 @click.argument("run", metavar="RUN")
-@click.argument("file", type=PATH)
+@click.argument("file", type=AGENTS)
 @click.option("--agent", help="Replay it with this agent of FILE.  [default: that of the same name]")
 @click.option("--members/--no-members", default=True, show_default=True, help="Also the runs of a team's members.")
 @click.option("--requests", is_flag=True, help="Show what the log does not hold of each request to the model.")
 @JSON_OPTION
 @DB_OPTION
-def replay(run: str, file: Path, db: str, agent: str | None, **shown: bool) -> int:
+def replay(run: str, file: Target, db: str, agent: str | None, **shown: bool) -> int:
     """Run RUN again from its log with the agents of FILE, and say where they decide otherwise.
 
     RUN is the id of a run in --db, or a file: JSON lines of `retinue ask --json`, or a run that was exported. No model

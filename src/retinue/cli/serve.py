@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from .._internal.sync_bridge import limit_exit, run_to_completion
+from ..config.agent_code import Target
 from ..config.price_file import use_prices
 from ..errors import UsageError
-from .option_types import COUNTED, FOLDER, PATH, PER_MINUTE
-from .server_database import database_url
+from .option_types import AGENTS, COUNTED, FOLDER, PER_MINUTE
+from .reloading import is_reloaded, serve_reloading
 
 if TYPE_CHECKING:
     from ..server.process import Serving
 
 MISSING = "serving needs the extra 'server': pip install 'retinue[server]'"
-_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
+_BRIEF = 2.0  # seconds for runs to finish before a restart in development
 _FORMATS, _LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 _ANY, _SOME = click.IntRange(0), click.IntRange(1)
 option, repeated = partial(click.option, show_default=True), partial(click.option, multiple=True)
@@ -97,7 +100,7 @@ def _driving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("serve")
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=AGENTS, required=False)
 @option("--host", default="127.0.0.1", help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="The port; 0 picks a free one.  [default: 8000]")
 @_driving_options
@@ -119,12 +122,19 @@ def _driving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--evals", type=FOLDER, help="Reports that the studio shows.")
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
-def command(file: Path | None, **given: Any) -> int:
+@click.option("--reload", is_flag=True, help="Start again when code or files of agents change; for development.")
+@click.pass_context
+def command(context: click.Context, /, file: Target | None, *, reload: bool, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models to OpenAI clients: chat completions, responses and assistants.
+
+    FILE is a file of agents, or Python code: app.py, app.py:agents or package.module:agent, where the name is that of
+    an agent, a team, a pipeline, a list or dict of these, or a function that makes them.
 
     Keys may also be in RETINUE_API_KEYS, separated by commas. If there are none at all, one is made and shown. Without
     FILE, the environment describes an agent as in OPEA (strategy, llm_endpoint_url, model, tools, ...).
     """
+    if reload and not is_reloaded():
+        return _serve_reloading(context, file, given)
     gc.disable()  # until ready: starting allocates much and frees nothing
     try:
         return _serve(file, given)
@@ -132,14 +142,25 @@ def command(file: Path | None, **given: Any) -> int:
         gc.enable()
 
 
-def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
+def _serve_reloading(context: click.Context, file: Target | None, given: Mapping[str, Any]) -> int:
+    if file is None:
+        raise UsageError("--reload needs a FILE, whose changes it looks for")
+    words = sys.argv[1:]
+    if given["port"] == 0:  # the same one each time
+        with socket.create_server((given["host"], 0)) as free:
+            words += ["--port", str(free.getsockname()[1])]
+    if context.get_parameter_source("grace") is ParameterSource.DEFAULT:
+        words += ["--grace", str(_BRIEF)]
+    return serve_reloading(file.folder, words)
+
+
+def _serve(file: Target | None, given: Mapping[str, Any]) -> int:
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.process import serve
+        from ..server.process import read_keys, run_server
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
-    leave_out_prompt_states()
-    use_prices(beside=file)
+    use_prices(beside=file.file if file else None)
     port = given["port"]
     if port is None:
         said = os.environ.get("port", "") if file is None else ""  # noqa: SIM112 - OPEA's own spelling
@@ -153,27 +174,18 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         deployment = Deployment.of(read_spec_from_environment(os.environ))
     if (given["dispatch"] == "temporal") != bool(given["temporal"]):
         raise UsageError("--dispatch temporal and --temporal HOST:PORT go together: workers then drive the runs")
-    how = _plan(given, port=port, keys=_keys(given["keys"]))
+    how = _plan(given, port=port, keys=read_keys(given["keys"]))
     if given["drive"] == "no" and not how.database.startswith("postgresql"):
         raise UsageError("--drive no needs a database that workers share: --db postgresql://USER@HOST/NAME")
 
-    def ready(address: str) -> None:
-        collect_seldom()
-        click.echo(f"Retinue is ready on {address}")  # and flushes
-
-    def made(key: str) -> None:
-        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
-        click.echo(said, err=True)
-
-    run_to_completion(serve(deployment, how, ready, made))
-    limit_exit()
+    run_server(deployment, how)
     return 0
 
 
 @click.command("worker")
-@click.argument("file", type=PATH)
+@click.argument("file", type=AGENTS)
 @_driving_options
-def worker(file: Path, **given: Any) -> int:
+def worker(file: Target, **given: Any) -> int:
     """Drive the runs of the agents of FILE that servers of the same PostgreSQL database accept.
 
     FILE is that of the servers. While workers run, servers drive nothing themselves (see retinue serve --drive). Any
@@ -182,11 +194,11 @@ def worker(file: Path, **given: Any) -> int:
     """
     try:
         from ..server.agents.deployment import Deployment
-        from ..server.process import work
+        from ..server.process import collect_seldom, leave_out_prompt_states, work
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
-    use_prices(beside=file)
+    use_prices(beside=file.file)
     how = _plan(given)
     if not how.database.startswith("postgresql"):
         raise UsageError("a worker needs the database of its servers: --db postgresql://USER@HOST/NAME")
@@ -208,6 +220,7 @@ def _plan(given: Mapping[str, Any], **more: Any) -> Serving:
     from ..server.log_output import LogOptions
     from ..server.metrics.process_watch import MetricsPort
     from ..server.process import Serving
+    from ..store.engines import database_url
     from ..store.tenant_view import Quota
 
     database = database_url(given["db"])
@@ -245,21 +258,6 @@ def _plan(given: Mapping[str, Any], **more: Any) -> Serving:
     )
 
 
-def collect_seldom() -> None:
-    """Collect garbage seldom from now on, and never look at the objects that there are."""
-    gc.freeze()
-    gc.set_threshold(_AFTER)
-    gc.enable()
-
-
-def leave_out_prompt_states() -> None:
-    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
-    database."""
-    from ..models.prompt_states import SWITCH
-
-    os.environ.setdefault(SWITCH, "off")
-
-
 def _leave_own_address(host: str, port: int) -> None:
     """Remove `OPENAI_BASE_URL` from the environment if it is the address to serve on, as it is for clients: the
     server's own models of the engine `openai` would ask the server itself."""
@@ -268,11 +266,3 @@ def _leave_own_address(host: str, port: int) -> None:
         if port and (own.port or 80) == port and own.hostname in ("localhost", "127.0.0.1", "::1", "0.0.0.0", host):
             del os.environ["OPENAI_BASE_URL"]
             click.echo("OPENAI_BASE_URL is this server's own address, so its models do not use it", err=True)
-
-
-def _keys(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the given keys and those in the environment."""
-    keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
-    if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
-        raise UsageError("an API key must consist of printable ASCII characters without spaces")
-    return tuple(keys)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -23,16 +21,6 @@ DB_OPTION = click.option(
 )
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 MISSING = "a server's database needs the extra 'server': pip install 'retinue[server]'"
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def database_url(db: str) -> str:
-    """Return the URL of a database given as a file or a URL."""
-    if "://" in db:
-        return db
-    from sqlalchemy import URL
-
-    return URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)
 
 
 @contextmanager
@@ -41,6 +29,7 @@ def server_database(db: str, *, new: bool = False, read: bool = False) -> Iterat
     `UsageError` without the extra."""
     try:
         from ..store.admin_transaction import admin_transaction, read_only
+        from ..store.engines import database_url
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     url = database_url(db)
@@ -85,6 +74,8 @@ def check_user(name: str) -> str:
 
 def check_tenant(name: str) -> str:
     """Return a tenant's name. Raises `UsageError` if it is none."""
-    if not _TENANT.fullmatch(name):
-        raise UsageError(f"{name[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'")
+    from ..store.api_keys import describe_bad_tenant
+
+    if problem := describe_bad_tenant(name):
+        raise UsageError(problem)
     return name

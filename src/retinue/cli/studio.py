@@ -13,23 +13,24 @@ from typing import Any
 import click
 
 from .._internal.sync_bridge import run_to_completion
+from ..config.agent_code import Target
 from ..errors import UsageError
-from .option_types import FOLDER, PATH
-from .serve import MISSING, leave_out_prompt_states
-from .server_database import DB_OPTION, database_url
+from .option_types import AGENTS, FOLDER
+from .serve import MISSING
+from .server_database import DB_OPTION
 
 _HOST = "127.0.0.1"
 _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
 
 
 @click.command("studio")
-@click.argument("file", type=PATH, required=False)
+@click.argument("file", type=AGENTS, required=False)
 @DB_OPTION
 @click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
 @click.option("--evals", type=FOLDER, help="Reports of `retinue eval` to show.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
-def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
+def command(file: Target | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
 
     The address that is printed holds a key, which is valid until the command ends. With the agents of FILE, runs go on,
@@ -47,13 +48,14 @@ def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
         gc.enable()
 
 
-def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int:
+def _serve(file: Target | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
         from ..server.agents.deployment import Deployment
         from ..server.context import Options
-        from ..server.process import Serving, serve
+        from ..server.process import Serving, leave_out_prompt_states, serve
         from ..store.api_keys import Key, hash_key, key_id_of
         from ..store.database_lock import TAKEN
+        from ..store.engines import database_url
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()

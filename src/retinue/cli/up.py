@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..config.agent_code import Target
 from ..display.terminal import is_terminal
 from ..errors import UsageError
-from .option_types import NEW_FOLDER
+from .option_types import AGENTS, NEW_FOLDER
 
 if TYPE_CHECKING:
     from ..cluster.local_cluster import LocalCluster
@@ -25,7 +26,7 @@ _GUARDIAN = "RETINUE_UP_GUARDIAN"  # in the environment of the process that star
 
 
 @click.command("up")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=AGENTS)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS]")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 picks a free one.")
 @click.option("--workers", type=click.IntRange(1, 20), default=2, show_default=True, help="How many.")
@@ -37,7 +38,7 @@ _GUARDIAN = "RETINUE_UP_GUARDIAN"  # in the environment of the process that star
     show_default=True,
     help="A folder for the database and the logs.",
 )
-def command(file: Path, options: tuple[str, ...], port: int, workers: int, temporal: bool, data: Path) -> int:
+def command(file: Target, options: tuple[str, ...], port: int, workers: int, temporal: bool, data: Path) -> int:
     """Try FILE on a cluster on this machine: PostgreSQL, a server, and workers.
 
     Everything that is started is stopped again, also if this command is killed. The data and the key stay in a folder,
@@ -60,7 +61,7 @@ def command(file: Path, options: tuple[str, ...], port: int, workers: int, tempo
 
     threading.Thread(target=read_to_end, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    cluster = LocalCluster(Plan(file.resolve(), data, port, workers, temporal, options), stopped)
+    cluster = LocalCluster(Plan(file, data, port, workers, temporal, options), stopped)
     try:
         click.echo(f"Starting PostgreSQL,{' Temporal,' * temporal} a server and its workers …", err=True)
         cluster.start()

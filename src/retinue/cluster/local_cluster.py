@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from ..config.agent_code import Target
 from ..errors import UsageError
 from .programs import Program, postgres_program, temporal_program
 
@@ -24,10 +25,10 @@ _UNPRIVILEGED = "nobody"  # as whom PostgreSQL runs where we are root
 
 
 class Plan(NamedTuple):
-    """What to start: a file of agents, `workers`, the server's `port`, and Temporal if it is wanted. `data` is kept.
-    `options` are further ones of the server and of each worker."""
+    """What to start: a file of agents or Python code, `workers`, the server's `port`, and Temporal if it is wanted.
+    `data` is kept. `options` are further ones of the server and of each worker."""
 
-    file: Path
+    file: Target | Path
     data: Path
     port: int = 8000
     workers: int = 2

@@ -38,6 +38,7 @@ from ..teams.graph_check import GraphOutline
 from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
 from .environment import Resolved, resolve, resolve_component
 from .export import Origin
+from .named_code import is_named_code, load_strategy, make_component
 from .problems import Found, KeyPath, describe_unknown, fail
 from .references import (
     Part,
@@ -193,10 +194,16 @@ class Builder:
             return _build_prompt_model(params)
         if spec.type == "MCPTools":
             return MCPTools(spec.name, pins=self._folder / PINS, cwd=self._folder, **params)
+        if spec.type not in COMPONENTS:
+            return make_component(spec.type, self._folder, params)
         return COMPONENTS[spec.type].constructor(**params)
 
     def _build_parameter(self, spec: ComponentSpec, name: str, value: Any) -> Any:
         """Return a parameter's value, or the component it refers to."""
+        if spec.type not in COMPONENTS:  # of an own type: a text that is a part's name is that part
+            items = value if isinstance(value, list) else [value]
+            made = [self._build_part(one) if isinstance(one, str) and one in self._parts else one for one in items]
+            return made if isinstance(value, list) else made[0]
         parameter = COMPONENTS[spec.type].parameters[name]
         if parameter.refers and isinstance(value, list):
             return [self._build_part(one) if one in self._parts else one for one in value]
@@ -236,7 +243,8 @@ class Builder:
         }  # fmt: skip
         if params.get("role") == "executor":
             return Executor(**common)
-        strategy = STRATEGIES[name := params.get("strategy", "auto")]
+        name = params.get("strategy", "auto")
+        strategy = load_strategy(name, self._folder) if is_named_code(name) else STRATEGIES[name]
         if params.get("role") == "planner":
             strategy = Planner(approve=bool(asked) or name == "humanInLoopPlanExec")
         agent = Agent(
@@ -258,7 +266,10 @@ class Builder:
         """Return an agent's model or prompt node: one that the file defines, or what its own parameters say."""
         for key in ("prompt_node", "model"):
             if params.get(key) in self._parts:
-                return {key: self._build_part(params[key])}
+                made = self._build_part(params[key])
+                if key == "model" and not callable(getattr(made, "reply", None)):  # of a type of one's own
+                    raise UsageError(f"{params[key]} is not a model: it has no `reply`")
+                return {key: made}
         given: dict[str, Any] = {name: params[key] for key, name in _MODEL.items() if params.get(key) not in (None, [])}
         given["model_name_or_path"] = params.get("model", params.get("llm_model_id", ""))
         if models := [self._build_part(one) if one in self._parts else one for one in params.get("models", ())]:

@@ -70,14 +70,15 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
     """Return the parameters of the file's component number `index`, with the environment applied."""
     component = (spec.components or [])[index]
     path: KeyPath = ("components", index, "params")
-    given, parameters = component.params or {}, COMPONENTS[component.type].parameters
+    given, known = component.params or {}, COMPONENTS.get(component.type)
+    parameters = known.parameters if known else {}  # unknown before code of one's own is imported: they are texts
     resolved = resolve(given, environ, path)
     value, wrong = dict(resolved.value), list(resolved.missing)
     from_environment = {name for name, one in given.items() if isinstance(one, str) and "${" in one}
     prefix = _make_variable_name(f"{component.name}_params_")
     for variable in sorted(one for one in environ if one.startswith(prefix)):
         name = variable.removeprefix(prefix).lower()
-        if name not in parameters:
+        if known and name not in parameters:
             unknown = describe_unknown(f"parameter of {component.type}", name, parameters)
             wrong.append(Found(path, f"{variable}: {unknown}"))
             continue
@@ -85,7 +86,7 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
         from_environment.add(name)
         value[name] = environ[variable]
     for name in from_environment:
-        kind, place = parameters[name].kind, (*path, name)
+        kind, place = parameters[name].kind if name in parameters else "text", (*path, name)
         if kind == "text" or any(one.path == place for one in wrong):
             continue
         value[name] = parse_scalar_or_text(value[name])

@@ -355,8 +355,10 @@ class Origin:
     def names_files(self) -> bool:
         """Whether it refers to other files in its folder."""
         for one in self.written.get("components", ()):
+            if one["type"] in ("MCPTools", *{one["type"]} - {*COMPONENTS}):
+                return True
             parameters = COMPONENTS[one["type"]].parameters
-            if one["type"] == "MCPTools" or any(parameters[key].path for key in one.get("params") or ()):
+            if any(parameters[key].path for key in one.get("params") or ()):
                 return True
         return any(map(_is_path, _collect_texts(self.written)))
 

@@ -23,6 +23,7 @@ from ..teams.graph_check import GraphOutline, GraphProblem, find_structure_probl
 from ..teams.role import END, START, check_role_name
 from ..teams.selectors import ExpressionError, parse_expression
 from ..teams.shared_state import OWN, REDUCERS, StateField
+from .named_code import is_named_code, parse_named_code
 from .problems import (
     MAX_FOUND,
     Found,
@@ -40,7 +41,7 @@ from .registry import COMPONENTS, ENGINES, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions
 from .tool_files import ToolFiles, check_entries, check_params, parse_callable, resolve_path_within
 
-_OWN = ". A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
+_OWN = ". A component of your own is named by its module: package.module:Name"
 _MANY = ("args", "env", "headers", "tools", "options")
 Sections = Mapping[str, Mapping[str, Node]]  # the named parts of the file, by section
 Uses = dict[str, dict[str, Node]]  # by what uses something: what it names, and where
@@ -53,6 +54,9 @@ def check_components(root: Node, sections: Sections, folder: Path) -> Iterator[F
     """Check the types, parameters and references of components."""
     for component in root.at("components"):
         type_, params = component.at("type").text, component.at("params")
+        if is_named_code(type_):
+            yield from find_invalid(component.at("type"), partial(parse_named_code, folder=folder))
+            continue
         if type_ not in COMPONENTS:
             own = "" if find_nearest(type_, COMPONENTS) else _OWN
             if type_:
@@ -170,7 +174,10 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
             continue
         yield from _check_role(params, shared)
         yield from _check_model(params, sections["components"])
-        yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
+        if is_named_code(params.at("strategy").value):
+            yield from find_invalid(params.at("strategy"), partial(parse_named_code, folder=files.folder))
+        else:
+            yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
         yield from _check_prompts(params, sections["components"])
         yield from _check_memory(params, sections["components"], files)
         yield from _check_limits(params)
@@ -250,7 +257,8 @@ def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Fou
 
 def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles) -> Iterator[Found]:
     named = params.at("memory")
-    memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
+    types = {name: one.at("type").text for name, one in components.items()}
+    memories = [name for name, type_ in types.items() if type_ in MEMORIES or is_named_code(type_)]
     for one in [named] if named.text else named:
         yield from find_unknown(one, "memory", memories)
     with_memory, kind, store = (params.at(key) for key in ("with_memory", "memory_type", "store_config"))

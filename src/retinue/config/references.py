@@ -50,6 +50,10 @@ def find_reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
 
 def _list_needs(part: Part, spec: FileSpec) -> Iterator[str]:
     """Yield the names that a part uses."""
+    if isinstance(part, ComponentSpec) and part.type not in COMPONENTS:  # of an own type: any text may name a part
+        for value in (part.params or {}).values():
+            yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
+        return
     if isinstance(part, ComponentSpec):
         for name, parameter in COMPONENTS[part.type].parameters.items():
             named = (part.params or {}).get(name)

@@ -6,6 +6,7 @@ A constructor is imported when something is built, or when its parameters are ch
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -171,7 +172,7 @@ MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an age
 
 TOOLS: Mapping[str, TypeEntry] = {name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")}
 
-PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name tools under these
+_PYTHON_ROOTS = ("retinue.tools",)
 ROOTS = tuple(INPUTS)  # the inputs of a pipeline
 MEMORY_TYPES = ("checkpointer", "store")  # OPEA's: in memory, in a file
 ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # values of an agent's llm_engine
@@ -180,6 +181,13 @@ _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),
     "mapping": (dict,), "true, false or list": (bool, list),
 }  # fmt: skip
+
+
+def list_roots() -> tuple[str, ...]:
+    """Return the modules under which files may name code that is not in their folder: those in the operator's variable
+    RETINUE_PYTHON_ROOTS, separated by commas, besides our own."""
+    own = os.environ.get("RETINUE_PYTHON_ROOTS", "").split(",")
+    return (*_PYTHON_ROOTS, *(one.strip() for one in own if one.strip()))
 
 
 def fits(value: object, kind: Kind) -> bool:

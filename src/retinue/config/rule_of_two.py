@@ -13,6 +13,7 @@ from .._internal.redaction import NAMES
 from ..core.context_templates import is_bound
 from .problems import Found, KeyPath, validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
+from .registry import COMPONENTS
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef
 from .tool_files import list_tool_files, parse_callable, resolve_existing_path
 from .yaml_text import read_file
@@ -135,6 +136,8 @@ class _Labeller:
     def _label_part(self, part: Part, within: tuple[str, ...]) -> _Labels:
         if isinstance(part, ComponentSpec):
             labels = frozenset(label for label, types in _TYPES.items() if part.type in types)
+            if part.type not in COMPONENTS:  # own code may do anything
+                labels = frozenset(["effects"])
             return labels - {"effects"} if _is_harmless(part.params or {}) else labels
         if isinstance(part, AgentSpec):
             return frozenset().union(*(labels for _, labels in self.label_agent(part, (*within, part.name))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr
@@ -61,6 +62,13 @@ RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,50}$")]
 FieldType = Literal["any", "str", "int", "float", "bool", "list", "dict"]
 Texts = Annotated[Name | list[Name], Shapes()]
 Reads = Annotated[Name | list[Name] | dict[str, Name], Shapes()]
+
+
+def _one_of(names: Iterable[str]) -> Any:
+    """Return the JSON Schema of one of these names, or of code that a file names."""
+    own = {"type": "string", "pattern": r"^[A-Za-z][\w.]*:[A-Za-z]\w*$"}
+    known = {"type": "string", "enum": list(names)}
+    return lambda schema: (schema.pop("type", None), schema.update(anyOf=[known, own]))
 
 
 class HumanSpec(Spec):
@@ -284,7 +292,7 @@ class AgentParams(Spec):
     stream: bool | None = None
     timeout: Seconds | None = None
     # reasoning and tools
-    strategy: Annotated[str, Field(json_schema_extra={"enum": list(STRATEGIES)})] | None = None
+    strategy: Annotated[str, Field(json_schema_extra=_one_of(STRATEGIES))] | None = None
     custom_prompt: str | None = None
     tools: Tools | None = None
     registered_tools: bool | None = None
@@ -315,10 +323,10 @@ class AgentSpec(Spec):
 
 
 class ComponentSpec(Spec):
-    """A component of a known `type`."""
+    """A component of a known `type`, or of one's own: `package.module:Name`."""
 
     name: Name
-    type: Annotated[str, Field(json_schema_extra={"enum": list(COMPONENTS)})]
+    type: Annotated[str, Field(json_schema_extra=_one_of(COMPONENTS))]
     params: dict[str, Any] | None = None
 
 

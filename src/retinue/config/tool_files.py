@@ -48,7 +48,7 @@ from .problems import (
     format_value,
     validate,
 )
-from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
+from .registry import TOOLS, TypeEntry, fits, list_roots
 from .specs import ToolEntry, ToolFile
 from .yaml_text import read_file
 
@@ -89,10 +89,10 @@ def parse_callable(text: str, folder: Path) -> Target:
         return Target("built-in", text)
     module = text.rpartition(".")[0]
     public = all(part.isidentifier() and not part.startswith("_") for part in text.split("."))
-    if public and any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS):
+    if public and any(module == root or module.startswith(f"{root}.") for root in list_roots()):
         return Target("module", text)
     near = find_nearest(text, TOOLS)
-    others = f"a tool under {' or '.join(PYTHON_ROOTS)}, or one of {', '.join(TOOLS)}"
+    others = f"a tool under {' or '.join(list_roots())}, or one of {', '.join(TOOLS)}"
     hint = f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {others}"
     raise ValueError(f"{redact_excerpt(text)!r} is not allowed; {hint}")
 

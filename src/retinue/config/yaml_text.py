@@ -82,6 +82,8 @@ def parse_scalar_or_text(text: str) -> Any:
 def read_file(path: str | Path) -> Source:
     """Read the YAML file at `path`. Never raises: problems are in the source's `problems`."""
     file = str(path)
+    if file.endswith(".py"):
+        return _refuse_source(file, "this is Python code; want a file of agents here, in YAML")
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return _refuse_source(file, "not a file")

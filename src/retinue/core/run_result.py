@@ -57,8 +57,8 @@ class RunResult(Generic[_Answer]):
     return_values: Mapping[str, Any] = field(default_factory=dict)
     best_answer: str = ""
     children: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    run: str = field(default="", compare=False, repr=False)
     answers: AnswerType | None = field(default=None, repr=False, compare=False)
-    run: str = field(default="", repr=False, compare=False)
 
     @cached_property
     def answer(self) -> _Answer:
@@ -153,9 +153,10 @@ def fold_result(
     seconds: float = 0.0,
     children: Mapping[str, tuple[Event, ...]] = MappingProxyType({}),
     answers: AnswerType | None = None,
+    run: str = "",
 ) -> RunResult[Answer]:
-    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` and
-    `answers` as there."""
+    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children`,
+    `answers` and `run` as there."""
     end = find_ending(events)
     question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
@@ -170,6 +171,7 @@ def fold_result(
         end.values,
         end.answer or end.best,
         children,
+        run,
         answers,
     )
 

@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -230,8 +229,8 @@ def read_kept(connection: Connection, run_id: str, agent: Agent[Any, Answer]) ->
         events.append(Stopped(StopReason.ERROR, row.error.message if row.error else "the run failed"))
     if not events:
         raise DataError(f"the run {run_id} has not begun")
-    result: RunResult[Answer] = fold_result(events, seconds, _of_members(logs), agent.spec.answers)
-    return row, replace(result, run=run_id)
+    result: RunResult[Answer] = fold_result(events, seconds, _of_members(logs), agent.spec.answers, run_id)
+    return row, result
 
 
 def find_own(connection: Connection, run_id: str, agent: str) -> RunRow:

@@ -305,8 +305,7 @@ class Run(Generic[Answer]):
     @property
     def result(self) -> RunResult[Answer]:
         """The outcome of the run so far."""
-        result: RunResult[Answer] = fold_result(self.log, self._seconds, self._nested.children, self._spec.answers)
-        return replace(result, run=self.key)
+        return fold_result(self.log, self._seconds, self._nested.children, self._spec.answers, self.key)
 
 
 @dataclass(slots=True)

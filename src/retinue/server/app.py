@@ -28,11 +28,12 @@ from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, search, store_files, stores
 from .http.api_errors import ApiError, answer_of, first_error
-from .http.authentication import Authentication
+from .http.authentication import Authentication, KeyHolders, LoggedIn
 from .http.common_schemas import Refused
 from .http.idempotency import REPLAYED, Idempotency
 from .http.limits import Limits
 from .http.request_context import PATIENCE, RequestContext, TrustedHost
+from .login import UserOf
 from .models import audio, embeddings, listing as model_list
 from .responses import routes as responses, websocket
 from .runs import forks as run_forks, routes as tenant_runs
@@ -108,18 +109,21 @@ def _plain_app() -> FastAPI:
     )
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 -- the edge of a server
     server: Server,
     keys: Keys,
-    hosts: Sequence[str] = (),
+    hosts: Sequence[str] | None = (),
     origins: Sequence[str] = (),
     patience: float = PATIENCE,
     wrong_keys: KeyThrottle | None = None,
+    user_of: UserOf | None = None,
 ) -> FastAPI:
-    """Build the API of `server`. `hosts` are its host names besides localhost, `origins` the origins of browser pages
-    that may use it (CORS), `patience` the seconds in which a small body must arrive; `wrong_keys` counts wrong keys."""
+    """Build the API of `server`. `hosts` are its host names besides localhost (`None`: any), `origins` the origins of
+    browser pages that may use it (CORS), `patience` the seconds in which a small body must arrive; `wrong_keys` counts
+    wrong keys. `user_of` says for whom requests are, instead of `keys`."""
     app = _plain_app()
-    app.state.server, app.state.stopping = server, False
+    app.state.server, app.state.stopping, app.state.own_login = server, False, user_of is not None
+    callers = LoggedIn(user_of) if user_of else KeyHolders(keys, wrong_keys or KeyThrottle())
     app.router.routes.extend(routes())
     for kind in (ApiError, StoreConflict, StoreUnavailable):
         app.add_exception_handler(kind, _known)
@@ -127,7 +131,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
     app.add_middleware(Limits, limits=server.limits, places=server.runs.room, watch=server.runs.quotas)
-    app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
+    app.add_middleware(Authentication, callers=callers)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -136,7 +140,7 @@ def create_app(
             allow_headers=["*"],
             expose_headers=list(_TOLD_HEADERS),
         )
-    app.add_middleware(TrustedHost, hosts=list(hosts), origins=list(origins))
+    app.add_middleware(TrustedHost, hosts=hosts, origins=list(origins))
     app.add_middleware(RequestContext, patience=patience)
     return app
 

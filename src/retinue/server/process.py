@@ -4,23 +4,28 @@ that servers accept."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
+import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+import click
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import Connection
 
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..documents.passage_index import PassageIndex
 from ..errors import UsageError
 from ..limits.places import Room, RunLimits
 from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
+from ..models.prompt_states import SWITCH
 from ..runs import Runs
 from ..runs.agent_versions import AgentVersions
 from ..runs.due import DriveMode
@@ -41,6 +46,7 @@ from .files.search import VectorSearch
 from .http.connections import ACCEPTED, BACKLOG, HEADERS, SOCKETS, Connections, listen, url_of
 from .indexing.indexer import Indexer, index_folder
 from .log_output import LogOptions, log_workers, set_up_logging
+from .login import UserOf
 from .memories import ServedMemory
 from .metrics.process_watch import MetricsPort, ProcessWatch, serve_metrics
 from .responses.stored import concluding
@@ -48,6 +54,8 @@ from .tools.hosted import Hosted
 
 if TYPE_CHECKING:
     from ..dispatch.temporal import TemporalDispatcher
+
+_AFTER = 10_000  # new objects until garbage is collected: runs have thousands that live on, and few are cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,8 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
-    `metrics` says where metrics are served, if they are. A SQLite file may be `shared` with others that do so.
+    `metrics` says where metrics are served, if they are. A SQLite file may be `shared` with others that do so. With
+    `user_of`, an application's own login says for whom requests are, and keys are not looked at.
     """
 
     database: str
@@ -86,6 +95,44 @@ class Serving:
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
     shared: bool = False
+    user_of: UserOf | None = None
+
+
+def run_server(deployment: Deployment, how: Serving) -> None:
+    """Serve until SIGTERM or SIGINT, and say where; for a process that does nothing else."""
+
+    def ready(address: str) -> None:
+        collect_seldom()
+        click.echo(f"Retinue is ready on {address}")  # and flushes
+
+    def made(key: str) -> None:
+        said = f"the key of this server, which cannot be shown again: Authorization: Bearer {key}"
+        click.echo(said, err=True)
+
+    leave_out_prompt_states()
+    run_to_completion(serve(deployment, how, ready, made))
+    limit_exit()
+
+
+def read_keys(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the given keys and those in the environment. Raises `UsageError` for one that cannot be sent."""
+    keys = [key.strip() for key in (*given, *os.environ.get("RETINUE_API_KEYS", "").split(",")) if key.strip()]
+    if any(not key.isascii() or not key.isprintable() or " " in key for key in keys):
+        raise UsageError("an API key must consist of printable ASCII characters without spaces")
+    return tuple(keys)
+
+
+def collect_seldom() -> None:
+    """Collect garbage seldom from now on, and never look at the objects that there are."""
+    gc.freeze()
+    gc.set_threshold(_AFTER)
+    gc.enable()
+
+
+def leave_out_prompt_states() -> None:
+    """Keep no states of prompts in files, unless the environment says otherwise: what tenants write stays in the
+    database."""
+    os.environ.setdefault(SWITCH, "off")
 
 
 async def serve(
@@ -96,10 +143,9 @@ async def serve(
     with closing(listen(how.host, how.port)) as listening:
         async with open_process(deployment, how) as (server, watch, stop):
             database = server.database
-            if not how.keys and not how.known_keys and not await database.read(count_keys):
+            if not (how.keys or how.known_keys or how.user_of) and not await database.read(count_keys):
                 told(await database.write(_first_key))
-            keys = Keys(database, how.keys, known=how.known_keys)
-            app = create_app(server, keys, (how.host, *how.hosts), how.origins)
+            app = make_app(server, how, (how.host, *how.hosts))
             if watch is not None:
                 watch.add(server, app)
 
@@ -109,6 +155,12 @@ async def serve(
                 ready(address)
 
             await serve_until(stop, app, server, listening, how, begins)
+
+
+def make_app(server: Server, how: Serving, hosts: Sequence[str] | None) -> FastAPI:
+    """Build the API of `server`, under the host names `hosts` (`None`: any)."""
+    keys = Keys(server.database, how.keys, known=how.known_keys)
+    return create_app(server, keys, hosts, how.origins, user_of=how.user_of)
 
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
@@ -146,20 +198,25 @@ async def open_process(
     metrics), and what is set when it is to stop."""
     set_up_logging(how.logging)
     with log_workers():
-        async with serve_metrics(how.metrics) as watch:
-            database = Database(how.database, worker=worker, shared=how.shared)
-            try:
-                limits = KeyLimits(how.bounds)
-                for key in await database.read(all_keys):
-                    limits.know(key)
-                stop = asyncio.Event()
-                stop_on_signals(stop)
-                server = assemble_server(deployment, database, how, limits)
-                if database.is_shared:
-                    begin_anew_when_frozen(server.runs)
-                yield server, watch, stop
-            finally:
-                await database.close_async()
+        async with serve_metrics(how.metrics) as watch, open_server(deployment, how, worker=worker) as server:
+            stop = asyncio.Event()
+            stop_on_signals(stop)
+            if server.database.is_shared:
+                begin_anew_when_frozen(server.runs)
+            yield server, watch, stop
+
+
+@asynccontextmanager
+async def open_server(deployment: Deployment, how: Serving, *, worker: bool = False) -> AsyncIterator[Server]:
+    """Open the database and the parts of a server while in the block, and change nothing else of the process."""
+    database = Database(how.database, worker=worker, shared=how.shared)
+    try:
+        limits = KeyLimits(how.bounds)
+        for key in await database.read(all_keys):
+            limits.know(key)
+        yield assemble_server(deployment, database, how, limits)
+    finally:
+        await database.close_async()
 
 
 def _first_key(connection: Connection) -> str:

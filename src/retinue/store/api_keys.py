@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import hmac
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ DEFAULT_TENANT = "default"
 _KNOWN_FOR = 0.5  # seconds for which a found key is cached
 _LISTED = 0.2  # minimum seconds between two listings of all keys, which bounds the cost of guessing
 _BYTES = 32  # of a secret
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST_USER = 256  # characters
 _SHOWN = 8  # characters of a key that are shown, so that a person recognizes it
 
@@ -119,6 +121,13 @@ def describe_bad_user(name: str) -> str:
     if 0 < len(name) <= _LONGEST_USER and name.isprintable() and name == name.strip():
         return ""
     return f"{name[:80]!r} is not a valid user: want one line of 1 to {_LONGEST_USER} characters without outer spaces"
+
+
+def describe_bad_tenant(name: str) -> str:
+    """Return what is wrong with the name of a tenant, or an empty string."""
+    if _TENANT.fullmatch(name):
+        return ""
+    return f"{name[:80]!r} is not a valid tenant: want up to 64 letters, digits, '.', '_' and '-'"
 
 
 def key_id_of(key_hash: str) -> str:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +44,11 @@ _REACHED = {  # of a PostgreSQL that is gone without a word; in seconds, but for
 }
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def database_url(db: str) -> str:
+    """Return the URL of a database given as a file or a URL."""
+    return db if "://" in db else URL.create("sqlite", database=str(Path(db))).render_as_string(hide_password=False)
 
 
 def engine_of(url: str, process: str = "") -> Engine:

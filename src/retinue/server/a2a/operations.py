@@ -144,7 +144,7 @@ async def _cancel_task(call: Call, given: TaskQuery) -> Object:
 async def _extended_card(call: Call, given: Nothing) -> Object:
     """Return the agent's card with what only clients with a key may know."""
     agent = call.context.server.deployment.agents[call.agent]
-    return agent_card(str(call.request.base_url), call.agent, agent, extended=True)
+    return agent_card(call.request, call.agent, agent, extended=True)
 
 
 async def _refuse_push(call: Call, given: Nothing) -> Object:
@@ -223,10 +223,19 @@ class TaskStream(Projection):
 # ── cards ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agent_card(base: str, name: str, agent: Agent, *, extended: bool = False) -> Object:
-    """Return an agent's card: what it is, where it is (on the server at `base`), and what a client needs to talk to it.
-    Anybody may read it, so only the `extended` one, for clients with a key, has the agent's tools among its skills."""
-    url = f"{base.rstrip('/')}/a2a/{quote(name, safe='')}"
+_KEYS = {
+    "securitySchemes": {
+        "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key of this server."}}
+    },
+    "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+}
+
+
+def agent_card(request: Request, name: str, agent: Agent, *, extended: bool = False) -> Object:
+    """Return an agent's card: what it is, where it is (on the server of the `request`), and what a client needs to talk
+    to it. Anybody may read it, so only the `extended` one, for clients with a key, has the agent's tools among its
+    skills. How the application around the server has its users log in is not known."""
+    url = f"{str(request.base_url).rstrip('/')}/a2a/{quote(name, safe='')}"
     said = f"The agent {name}, served by Retinue."
     skills = [_skill(name, said, "agent")]
     if extended:
@@ -240,10 +249,7 @@ def agent_card(base: str, name: str, agent: Agent, *, extended: bool = False) ->
             for binding in ("JSONRPC", "HTTP+JSON")
         ],
         "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
-        "securitySchemes": {
-            "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key of this server."}}
-        },
-        "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+        **({} if request.app.state.own_login else _KEYS),
         "defaultInputModes": list(INPUT_MODES),
         "defaultOutputModes": list(OUTPUT_MODES),
         "skills": skills,

@@ -60,7 +60,7 @@ async def card(agent: str, request: Request) -> Response:
     agents = request.app.state.server.deployment.agents
     if agent not in agents:
         raise _no_agent(agent)
-    found = agent_card(str(request.base_url), agent, agents[agent])
+    found = agent_card(request, agent, agents[agent])
     return JSONResponse(found, headers={"Cache-Control": "max-age=60"})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,16 +12,18 @@ from pathlib import Path
 from ...agent import Agent
 from ...components.speech import SpeechToText, TextToSpeech
 from ...config import load_spec
+from ...config.agent_code import Target, load_code
 from ...config.builder import Builder
 from ...config.references import SPEECH, find_speech, list_exposed, peel_speech
 from ...config.specs import AgentSpec, FileSpec
 from ...core.protocols import Flow, Task, act
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, AgentFinish
-from ...errors import DataError, NodeFailed
+from ...errors import DataError, NodeFailed, UsageError
 from ...executor import NoModel
 from ...memory import ConversationMemory, EntityMemory
 from ...pipelines import Pipeline
+from ...teams.graph_flow import GraphFlow
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +41,29 @@ class Deployment:
     voices: Mapping[str, TextToSpeech] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: Path) -> Deployment:
-        """Build all agents and pipelines of a file. Raises `DataError` listing everything wrong with it."""
-        return cls.of(load_spec(path), int(path.stat().st_mtime))
+    def load(cls, target: Target | Path) -> Deployment:
+        """Build all agents and pipelines of a file, or import those of Python code. Raises `DataError` listing
+        everything wrong with it."""
+        target = Target.parse(target) if isinstance(target, Path) else target
+        if not target.code:
+            return cls.of(load_spec(target.file), int(target.file.stat().st_mtime))
+        return cls.of_parts(load_code(target), int(time.time()))
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Agent | Pipeline], created: int = 0) -> Deployment:
+        """The deployment of agents and pipelines that Python code made. Runs wait for people by the API, and are shown
+        there, so neither `human` nor `trace` of an agent is used. Raises `UsageError` for what cannot be served."""
+        for name, part in parts.items():
+            steps = [node.component for node in part.nodes] if isinstance(part, Pipeline) else []
+            if isinstance(part, Agent) and isinstance(part.strategy, GraphFlow):
+                steps = [tool.something for tool in part.tools]
+            if speech := next((one for one in steps if isinstance(one, SpeechToText | TextToSpeech)), None):
+                raise UsageError(f"{name} cannot be served: its {type(speech).__name__} reads and writes files here")
+        agents = {name: copy.copy(as_agent(part)) for name, part in parts.items()}
+        for agent in agents.values():
+            _warn_of_memories(agent)
+            agent.human, agent.trace = None, False
+        return cls(agents, created)
 
     @classmethod
     def of(cls, spec: FileSpec, created: int = 0) -> Deployment:
@@ -57,11 +81,8 @@ class Deployment:
                     "Speech); serve such a chain, or set exposed: false"
                 )
         agents = {name: as_agent(builder.get(name)) for name in names}
-        for name, agent in agents.items():
-            for memory in agent.memories:
-                if not isinstance(memory, ConversationMemory | EntityMemory):
-                    kind = type(memory).__name__
-                    logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
+        for agent in agents.values():
+            _warn_of_memories(agent)
         extensible = frozenset(
             one.name for one in list_exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
         )
@@ -85,6 +106,13 @@ class Deployment:
         agents = [name for name, agent in self.agents.items() if not isinstance(agent.strategy, Through)]
         names = agents or list(self.agents)
         return names[0] if len(names) == 1 else None
+
+
+def _warn_of_memories(agent: Agent) -> None:
+    for memory in agent.memories:
+        if not isinstance(memory, ConversationMemory | EntityMemory):
+            kind = type(memory).__name__
+            logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, agent.name)
 
 
 def as_agent(part: Agent | Pipeline) -> Agent:

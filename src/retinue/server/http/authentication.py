@@ -1,9 +1,10 @@
-"""API keys and their scopes, which are checked before any of the body is read. No other module decides which scope a
-request requires."""
+"""Who asks: API keys or an application's own login, and their scopes, which are checked before any of the body is read.
+No other module decides which scope a request requires."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ipaddress
 import math
 import re
@@ -11,15 +12,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
+from fastapi import HTTPException, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..._internal.concurrency import supervise
-from ...errors import StoreUnavailable
+from ...errors import StoreUnavailable, UsageError
 from ...limits.rate import KeyThrottle
-from ...store.api_keys import Key, Keys, describe_bad_user
+from ...store.api_keys import Key, Keys, describe_bad_tenant, describe_bad_user, hash_key
+from ..login import Login, UserOf
 from .api_errors import ApiError, answer_of
 from .sse import frame
 
@@ -56,6 +59,7 @@ _SPECIAL: tuple[tuple[re.Pattern[str], ScopeName], ...] = (  # also to read
 _ASKING = re.compile(  # POSTs that only read
     r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
 )
+OUTER = "retinue.outer"  # in a request's scope: the scope that the application around the server had
 _OPEN = ("/health", "/ready")
 _PAGES = re.compile(  # they show nothing of any tenant
     r"/|/docs|/redoc|/openapi\.json|/studio|/studio/.*|(/a2a/.+)?/\.well-known/agent-card\.json"
@@ -139,14 +143,80 @@ def is_stream(start: Message) -> bool:
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
-class Authentication:
-    """Passes requests with a valid `Authorization: Bearer KEY` and sufficient scopes to `app`. `request.state.key` is
-    then the key's data, `request.state.tenant` its tenant. A stream ends when its key becomes invalid."""
+class Callers(Protocol):
+    """Those who may ask."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, wrong: KeyThrottle) -> None:
-        self._app = app
+    async def find(self, scope: Scope) -> Key | None:
+        """Return for whom a request is, or `None` if that cannot be told."""
+
+    async def refuse(self, scope: Scope) -> ApiError:
+        """Return what is said to such a request."""
+
+
+class KeyHolders:
+    """Clients with an API key: `Authorization: Bearer KEY`. `wrong` counts wrong keys by address."""
+
+    def __init__(self, keys: Keys, wrong: KeyThrottle) -> None:
         self._keys = keys
         self._wrong = wrong
+
+    async def find(self, scope: Scope) -> Key | None:
+        """Return the key of a request as it is known."""
+        said = _bearer(scope)
+        return await self._keys.find(said) if said else None
+
+    async def refuse(self, scope: Scope) -> ApiError:
+        """Return the error for a missing or a wrong key."""
+        said = _bearer(scope)
+        if not said:
+            return _unauthorized(_MISSING, None)
+        if (seconds := math.ceil(self._wrong.count(_address(scope)))) > 0:
+            await asyncio.sleep(_HELD)
+            wait = {"retry-after": str(seconds), "x-should-retry": "false"}
+            message = f"Too many incorrect API keys were sent from your address. Please try again in {seconds}s."
+            return ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
+        return _incorrect(said)
+
+
+class LoggedIn:
+    """Users of the application in which the server is mounted: its `user_of` is asked of each request as the
+    application got it, before the prefix was taken off."""
+
+    def __init__(self, user_of: UserOf) -> None:
+        self._user_of = user_of
+
+    async def find(self, scope: Scope) -> Key | None:
+        """Return what the user may do, as a key. Raises `ApiError` for what `user_of` refuses with an `HTTPException`,
+        and `UsageError` if it returns what is not a `Login`."""
+        outer = scope.get(OUTER, scope)
+        try:
+            login = self._user_of(Request({"method": "GET", **outer, "type": "http"}))
+            login = await login if inspect.isawaitable(login) else login
+        except HTTPException as error:
+            status = error.status_code if error.status_code >= 400 else 401  # not a redirection to a login page
+            raise ApiError(status, str(error.detail), code="refused_by_application") from error
+        if login is None:
+            return None
+        if not isinstance(login, Login):
+            raise UsageError(f"user_of returned a {type(login).__name__}; want a retinue.Login, or None")
+        user, tenant, scopes = str(login.user), str(login.tenant), login.scopes
+        if problem := describe_bad_user(user) or describe_bad_tenant(tenant):
+            raise UsageError(f"user_of: {problem}")
+        id_ = f"login_{hash_key(f'{tenant}/{user}')[:24]}"
+        return Key(id_, tenant, user, scopes=None if scopes is None else tuple(scopes), user=user)
+
+    async def refuse(self, scope: Scope) -> ApiError:
+        """Return the error for somebody who is not logged in."""
+        return ApiError(401, "You are not logged in to the application that this server is part of.", code="no_login")
+
+
+class Authentication:
+    """Passes requests of `callers` with sufficient scopes to `app`. `request.state.key` is then the key's data,
+    `request.state.tenant` its tenant. A stream ends when its key becomes invalid."""
+
+    def __init__(self, app: ASGIApp, callers: Callers) -> None:
+        self._app = app
+        self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -155,7 +225,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         try:
-            said, key = await self._check(scope, method, path)
+            key = await self._check(scope, method, path)
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
@@ -163,33 +233,24 @@ class Authentication:
         if scope["type"] == "websocket":  # requests over it are checked one by one
             await self._app(scope, receive, send)
         else:
-            await self._pass(said, scope, receive, send)
+            await self._pass(scope, receive, send)
 
-    async def _check(self, scope: Scope, method: str, path: str) -> tuple[str, Key]:
-        """Return a request's key, as it was sent and as it is known. Raises `ApiError`."""
-        scheme, _, said = Headers(scope=scope).get("authorization", "").partition(" ")
-        said = said.strip()
-        if scheme.lower() != "bearer" or not said:
-            raise _unauthorized(_MISSING, None)
-        key = await self._keys.find(said)
-        if key is None and (seconds := math.ceil(self._wrong.count(_address(scope)))) > 0:
-            await asyncio.sleep(_HELD)
-            wait = {"retry-after": str(seconds), "x-should-retry": "false"}
-            message = f"Too many incorrect API keys were sent from your address. Please try again in {seconds}s."
-            raise ApiError(429, message, kind="requests", code="rate_limit_exceeded", headers=wait)
+    async def _check(self, scope: Scope, method: str, path: str) -> Key:
+        """Return the key of a request. Raises `ApiError`."""
+        key = await self._callers.find(scope)
         if key is None:
-            raise _incorrect(said)
+            raise await self._callers.refuse(scope)
         key = act_for(key, Headers(scope=scope).getlist(USER_HEADER))
         _check_scope(key, method, path)
-        return said, key
+        return key
 
-    async def _pass(self, said: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request. A stream is cut off, with an error, once its key becomes invalid."""
         watching: list[asyncio.Task[None]] = []
 
         def see(head: Message) -> None:
             if is_stream(head):
-                watch = supervise("watching a stream's key", partial(self._watch, said, limit))
+                watch = supervise("watching a stream's key", partial(self._watch, scope, limit))
                 watching.append(asyncio.create_task(watch))
 
         scope["state"].setdefault("heads", []).append(see)
@@ -199,20 +260,25 @@ class Authentication:
         except TimeoutError:
             if not (watching and limit.expired()):
                 raise
-            end = frame(_incorrect(said).body, "error").encode()
+            end = frame((await self._callers.refuse(scope)).body, "error").encode()
             await send({"type": "http.response.body", "body": end, "more_body": False})
         finally:
             for task in watching:
                 task.cancel()
 
-    async def _watch(self, said: str, limit: asyncio.Timeout) -> None:
+    async def _watch(self, scope: Scope, limit: asyncio.Timeout) -> None:
         """Expire `limit` once the key becomes invalid."""
         good = True
         while good:
             await asyncio.sleep(_LOOKED_AT)
             with suppress(StoreUnavailable):  # no key can be revoked meanwhile
-                good = await self._keys.find(said) is not None
+                good = await self._callers.find(scope) is not None
         limit.reschedule(asyncio.get_running_loop().time())
+
+
+def _bearer(scope: Scope) -> str:
+    scheme, _, said = Headers(scope=scope).get("authorization", "").partition(" ")
+    return said.strip() if scheme.lower() == "bearer" else ""
 
 
 def _address(scope: Scope) -> str:

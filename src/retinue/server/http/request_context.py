@@ -187,14 +187,16 @@ class TrustedHost:
     """Refuses requests for other host names, and those from browser pages whose origin is neither its own nor in
     `origins`: this prevents DNS rebinding.
 
-    `hosts` are accepted besides localhost's names; `*` accepts all. A server that listens on all interfaces accepts any
+    `hosts` are accepted besides localhost's names; `*` accepts all, and `None` leaves it to an application around this
+    one, which knows its names. A server that listens on all interfaces accepts any
     IP address.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] | None, origins: Sequence[str]) -> None:
         self._app = app
-        self._names = {name.lower() for name in (*_LOOPBACK, *hosts)}
-        self._anywhere = "*" in hosts
+        self._is_mounted = hosts is None
+        self._names = {name.lower() for name in (*_LOOPBACK, *(hosts or ()))}
+        self._anywhere = self._is_mounted or "*" in (hosts or ())
         self._everywhere = not self._names.isdisjoint(_WILDCARDS)
         self._origins = frozenset(origins)
         self._logged = set[str]()
@@ -237,4 +239,9 @@ class TrustedHost:
     def _is_own(self, origin: str, host: str) -> bool:
         """Whether a page is this server's: the studio's. A name that only `*` admits may be anybody's."""
         scheme, _, netloc = origin.lower().partition("://")
-        return scheme in ("http", "https") and bool(host) and netloc == host.lower() and self._is_named(host)
+        return (
+            scheme in ("http", "https")
+            and bool(host)
+            and netloc == host.lower()
+            and (self._is_mounted or self._is_named(host))
+        )

@@ -14,6 +14,7 @@ from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ..http.api_errors import ApiError, answer_of
+from ..http.authentication import OUTER
 from ..http.objects import Object
 from ..http.request_body import MAX_BYTES, json_in
 
@@ -21,6 +22,7 @@ PATH = "/v1/responses"
 LASTS = 3_600.0  # seconds, as at OpenAI
 _AHEAD = 32  # messages that may be queued
 _TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers copied to each request
+_OUTER = ("http_version", "server", "client", "root_path", "app_root_path", OUTER)  # of the scope of each request
 _ELSEWHERE = ("stream", "stream_options", "background")  # what they choose elsewhere has no meaning here
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _STREAMS = 32  # per connection; their last responses are remembered
@@ -143,7 +145,7 @@ class _Connection:
             "scheme": "https" if outer["scheme"] == "wss" else "http",
             "headers": [*headers, (b"content-type", b"application/json"), (b"content-length", str(length).encode())],
             "state": {"own_responses": frozenset(self._own.values())},
-            **{name: outer[name] for name in ("http_version", "server", "client", "root_path")},
+            **{name: outer[name] for name in _OUTER if name in outer},
         }
 
     def _receiving(self, body: bytes) -> Any:

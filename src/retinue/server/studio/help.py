@@ -15,7 +15,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from ... import __version__
-from ..agents.deployment import Deployment
 
 router = APIRouter(include_in_schema=False)
 _CODE = re.compile(r"`([^`]*)`")
@@ -46,7 +45,7 @@ td {{ padding: .1rem .8rem .1rem 0; vertical-align: top }}
 @router.get("/")
 async def index(request: Request) -> Response:
     """An overview of the server, with an example request."""
-    return _page("Retinue", _index(str(request.base_url).rstrip("/"), request.app.state.server.deployment))
+    return _page("Retinue", _index(request))
 
 
 @router.get("/docs")
@@ -54,16 +53,22 @@ async def index(request: Request) -> Response:
 async def operations(request: Request) -> Response:
     """All operations, by path."""
     schema = await asyncio.to_thread(request.app.openapi)
-    return _page("Retinue: operations", "\n".join(_operations(schema)))
+    return _page("Retinue: operations", "\n".join(_operations(schema, _prefix(request))))
 
 
 @router.get("/openapi.json")
 async def openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    state = request.app.state
-    if not hasattr(state, "openapi"):  # it never changes
-        state.openapi = await asyncio.to_thread(lambda: json.dumps(request.app.openapi()).encode())
+    state, prefix = request.app.state, _prefix(request)
+    if not hasattr(state, "openapi"):  # it never changes, and nor does where it is mounted
+        servers = {"servers": [{"url": prefix}]} if prefix else {}
+        state.openapi = await asyncio.to_thread(lambda: json.dumps({**request.app.openapi(), **servers}).encode())
     return Response(state.openapi, media_type="application/json")
+
+
+def _prefix(request: Request) -> str:
+    """Return where the server is mounted in another application, such as `/ai`."""
+    return str(request.scope.get("app_root_path", ""))
 
 
 def _page(title: str, body: str) -> Response:
@@ -71,8 +76,9 @@ def _page(title: str, body: str) -> Response:
     return Response(text, media_type="text/html; charset=utf-8", headers=_HEADERS)
 
 
-def _index(address: str, deployment: Deployment) -> str:
-    models = list(deployment.agents)
+def _index(request: Request) -> str:
+    address, prefix = str(request.base_url).rstrip("/"), escape(_prefix(request))
+    models = list(request.app.state.server.deployment.agents)
     asked = json.dumps(
         {"model": models[0] if models else "AGENT", "messages": [{"role": "user", "content": "Hello"}]},
         ensure_ascii=False,
@@ -92,15 +98,16 @@ def _index(address: str, deployment: Deployment) -> str:
 <pre>{escape(curl)}</pre>
 <h2>More</h2>
 <ul>
-<li><a href="/studio">The studio</a>: runs, and what happened in them</li>
-<li><a href="/docs">All operations</a>, and as <a href="/openapi.json">OpenAPI</a></li>
-<li><a href="/health">Health</a>, <a href="/ready">readiness</a></li>
+<li><a href="{prefix}/studio">The studio</a>: runs, and what happened in them</li>
+<li><a href="{prefix}/docs">All operations</a>, and as <a href="{prefix}/openapi.json">OpenAPI</a></li>
+<li><a href="{prefix}/health">Health</a>, <a href="{prefix}/ready">readiness</a></li>
 </ul>"""
 
 
-def _operations(schema: dict[str, Any]) -> Iterator[str]:
-    yield '<h1>Operations</h1>\n<p><a href="/">Back</a>. All but <code>/health</code>, <code>/ready</code> and these'
-    yield 'pages require a key. For the request schemas, see <a href="/openapi.json">OpenAPI</a>.</p>'
+def _operations(schema: dict[str, Any], prefix: str) -> Iterator[str]:
+    root = escape(prefix)
+    yield f'<h1>Operations</h1>\n<p><a href="{root}/">Back</a>. All but <code>/health</code>, <code>/ready</code> and'
+    yield f'these pages require a key. For the request schemas, see <a href="{root}/openapi.json">OpenAPI</a>.</p>'
     family = ""
     for path, operations in sorted(schema["paths"].items()):
         words = path.strip("/").split("/")

@@ -8,7 +8,8 @@ import gzip
 import hashlib
 import mimetypes
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,9 +53,9 @@ class StaticFile(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The page, its files by name, and the hash of all of them."""
+    """The text of the page, the studio's files by name, and the hash of all of them."""
 
-    page: StaticFile
+    page: str
     files: Mapping[str, StaticFile]
     hash: str
 
@@ -65,7 +66,8 @@ async def studio(request: Request, path: str = "") -> Response:
     """The page, at the address of each of its views; or one of its files."""
     made = site()
     if path.partition("/")[0] != "static":
-        return _sent(request, made.page, "no-cache", made.hash)
+        page = page_at(request.scope.get("app_root_path", ""), own_login=request.app.state.own_login)
+        return _sent(request, page, "no-cache", made.hash)
     _, version, name = f"{path}//".split("/", 2)
     found = made.files.get(name.rstrip("/"))
     if found is None or version != made.hash:
@@ -88,7 +90,16 @@ def site() -> Site:
         if name.endswith(".js") and not name.startswith(("views/", "folds/"))
     )
     page = contents.pop("index.html").decode().replace("HASH", version).replace("PRELOADS", first)
-    return Site(_file("index.html", page.encode()), {name: _file(name, one) for name, one in contents.items()}, version)
+    return Site(page, {name: _file(name, one) for name, one in contents.items()}, version)
+
+
+@lru_cache(maxsize=16)
+def page_at(prefix: str, *, own_login: bool) -> StaticFile:
+    """Return the page of a server that is mounted at `prefix`. With an `own_login` of the application around it, the
+    page asks for no key."""
+    page = site().page.replace(f'"{ROOT}/', f'"{escape(prefix)}{ROOT}/')
+    page = page.replace("<html ", '<html data-login="application" ') if own_login else page
+    return _file("index.html", page.encode())
 
 
 def _file(name: str, content: bytes) -> StaticFile:

@@ -12,7 +12,15 @@ export class ApiError extends Error {
   }
 }
 
+/** Where the server is: "" at its own address, "/ai" where an application has it at that prefix. */
+export const PREFIX = new URL(import.meta.url).pathname.replace(/\/studio\/static\/.*$/, "");
+
+/** Whether the application around the server says who asks: its cookies do, and there is no key. */
+export const ownLogin = () => document.documentElement.dataset.login === "application";
+
 export const key = () => sessionStorage.getItem(KEY) ?? "";
+
+export const signedIn = () => ownLogin() || key() !== "";
 
 export function signIn(value) {
   sessionStorage.setItem(KEY, value);
@@ -62,7 +70,7 @@ export function withQuery(path, query = {}, given = new URLSearchParams()) {
  * @param {Options} options */
 export async function request(method, path, { body, headers = {}, signal } = {}) {
   /** @type {Record<string, string>} */
-  const sent = { Authorization: `Bearer ${key()}`, ...headers };
+  const sent = { ...(ownLogin() ? {} : { Authorization: `Bearer ${key()}` }), ...headers };
   let given = body;
   if (body !== undefined && !(body instanceof FormData)) {
     sent["Content-Type"] = "application/json";
@@ -70,7 +78,7 @@ export async function request(method, path, { body, headers = {}, signal } = {})
   }
   let response;
   try {
-    response = await fetch(path, { method, headers: sent, body: given, signal });
+    response = await fetch(PREFIX + path, { method, headers: sent, body: given, signal });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, "The server does not answer. Is it running?");

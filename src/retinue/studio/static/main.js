@@ -1,6 +1,6 @@
 // @ts-check
 // The frame of the studio: sign-in, navigation, and the view of the current address.
-import { dropKeyFromAddress, get, key, signIn, signOut, takeKeyFromAddress } from "./api.js";
+import { dropKeyFromAddress, get, key, ownLogin, signedIn, signIn, signOut, takeKeyFromAddress } from "./api.js";
 import { html, render, useEffect, useState } from "./html.js";
 import { Dialog, Empty, ErrorBox, Loading } from "./parts/elements.js";
 import { Session, useKeys } from "./parts/hooks.js";
@@ -36,7 +36,7 @@ function App() {
     return () => leaving.abort();
   }, []);
   useEffect(() => {
-    if (!key()) return;
+    if (!signedIn()) return;
     get("/v1/key").then((told) => {
       setSession(told);
       setError(null);
@@ -50,7 +50,7 @@ function App() {
     signIn(value);
     again();
   };
-  if (!key()) return html`<${SignIn} error=${error} entered=${entered} />`;
+  if (!signedIn()) return html`<${SignIn} error=${error} entered=${entered} />`;
   if (session === null)
     return html`<main class="alone">${error ? html`<${ErrorBox} error=${error} retry=${again} />` : html`<${Loading} />`}</main>`;
   return html`<${Session.Provider} value=${session}><${Frame} session=${session} /><//>`;
@@ -97,7 +97,7 @@ function Frame({ session }) {
         <span class="muted tenant" title="The tenant of this key">${session.tenant}</span>
         <button class="quiet icon" onClick=${toggleTheme} aria-label="Dark or light" title="Dark or light (t)">◐</button>
         <button class="quiet icon wide-only" onClick=${() => setHelp(true)} aria-label="Keyboard" title="Keyboard (?)">?</button>
-        <button class="quiet" onClick=${signOut}>Sign out</button>
+        ${!ownLogin() && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
       </div>
     </header>
     <main id="view" tabindex="-1">

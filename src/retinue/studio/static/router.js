@@ -1,9 +1,9 @@
 // @ts-check
 // Addresses of the studio: paths under /studio, with the state of a view in the query.
-import { withQuery } from "./api.js";
+import { PREFIX, withQuery } from "./api.js";
 import { html, useEffect, useState } from "./html.js";
 
-const BASE = "/studio";
+const BASE = `${PREFIX}/studio`;
 const CHANGED = "retinue:moved";
 
 /** "/runs/x" → "/studio/runs/x". */
@@ -20,7 +20,7 @@ export function setQuery(changes, { replace = true } = {}) {
   navigate(withQuery(here(), changes, new URLSearchParams(location.search)), { replace });
 }
 
-const here = () => location.pathname.replace(/^\/studio\/?/, "/");
+const here = () => location.pathname.slice(BASE.length).replace(/^\/?/, "/");
 
 /** The current {path, query}, where `query` is a URLSearchParams. */
 export function useLocation() {
