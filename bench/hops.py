@@ -22,7 +22,7 @@ from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
-from retinue.server.agents.deployment import agent_at
+from retinue.runs.agent_versions import agent_at
 from retinue.server.process import collect_seldom
 from retinue.store.database import Database
 from retinue.store.run_row import RunRow

@@ -18,7 +18,7 @@ from .core.events import Delta, Event, Finished, find_started
 from .core.hooks import Hook, list_hooks
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
-from .core.run_context import Deps
+from .core.run_context import Deps, find_among
 from .core.run_result import RunResult, fold_result, pending
 from .core.schema.answers import Answer, read_answer_type
 from .core.tools.tool import Tool, make_tool
@@ -39,6 +39,8 @@ from .strategies.react import React
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
+    from .durable.agent_runs import AgentRuns, Thread
+
 T = TypeVar("T")
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
 History = Sequence[Message | Mapping[str, Any]]
@@ -56,6 +58,7 @@ class RunOptions(TypedDict, Generic[Deps], total=False):
         key: The idempotency key that tools send to services; random if empty.
         deps: What the agent's tools and instructions need: `RunContext.deps`.
         user: For whom the run is, `thread` the conversation that it belongs to, and `metadata` what to note down of it.
+        secrets: What `RunContext.secret` finds; without it, that looks in the environment.
     """
 
     history: History
@@ -66,6 +69,7 @@ class RunOptions(TypedDict, Generic[Deps], total=False):
     user: str
     thread: str
     metadata: Mapping[str, str]
+    secrets: Mapping[str, str]
 
 
 class ResumeOptions(TypedDict, Generic[Deps], total=False):
@@ -74,7 +78,7 @@ class ResumeOptions(TypedDict, Generic[Deps], total=False):
     Attributes:
         budget: May be larger than it was.
         key: The original run's, as `children`, the logs of its members, and its `files`, which a stored log lacks.
-        deps: As those of `RunOptions`.
+        deps: As those of `RunOptions`, and so are `secrets`.
     """
 
     budget: Budget | None
@@ -82,6 +86,7 @@ class ResumeOptions(TypedDict, Generic[Deps], total=False):
     files: Files
     children: Mapping[str, Sequence[Event]] | None
     deps: Deps
+    secrets: Mapping[str, str]
 
 
 class SpecField(Generic[T]):
@@ -121,6 +126,9 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
         hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
         trace: Show each run on standard error as it happens.
+        store: Where its runs are kept, so that they survive their process: a file, or the URL of a PostgreSQL database
+            (docs/durable.md). It needs the extra `store`.
+        recover: Whether it also goes on with runs of its name that other processes left, from its first use on.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
 
@@ -159,6 +167,8 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: Iterable[str] = ...,
         hooks: Iterable[Any] = ...,
         trace: bool = ...,
+        store: str | Path | None = ...,
+        recover: bool = ...,
         **limits: Unpack[Limits],
     ) -> None: ...
     @overload
@@ -188,6 +198,8 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: Iterable[str] = (),
         hooks: Iterable[Any] = (),
         trace: bool = False,
+        store: str | Path | None = None,
+        recover: bool = False,
         **limits: Unpack[Limits],
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
@@ -223,6 +235,9 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
             deps_of=deps_of,
             hooks=list_hooks(hooks),
         )
+        self.store, self.recovers = store, recover
+        if recover and store is None:
+            raise UsageError("recover: without a store there is nothing to go on with; say store='runs.db'")
         for tool in tools:
             self.add_tool(tool)
 
@@ -303,13 +318,16 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
     def start(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Run[Answer]:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        Raises `UsageError` for an empty question.
+        With a `store`, it is kept there under its `key` once it starts. Raises `UsageError` for an empty question.
         """
+        if self.store is not None:
+            return self.runs.start(question, options)
         params = options.get("params")
         agent = self.with_params(params) if params else self
         run: Run[Answer] = Run(agent, question, options.get("history", ()), key=options.get("key", ""))
         run.files = tuple(options.get("files", ()))
         run.given = {name: options[name] for name in GIVEN if name in options}  # type: ignore[literal-required]
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return run
 
     async def run_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> RunResult[Answer]:
@@ -365,6 +383,51 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         """Iterate over `stream_answers_async` and block."""
         return iterate_blocking(self.stream_answers_async(question, **options))
 
+    @property
+    def runs(self) -> AgentRuns[Answer]:
+        """Its runs in its `store`. Raises `UsageError` if it has none, or without the extra."""
+        if self.store is None:
+            raise UsageError(f"{self.name} keeps no runs; say store='runs.db'")
+        try:
+            from .durable.agent_runs import AgentRuns  # above this file: decisions/051
+        except ModuleNotFoundError as error:
+            raise UsageError("a store of runs needs the extra 'store': pip install 'retinue[store]'") from error
+        return AgentRuns(self, self.store)
+
+    def thread(self, thread_id: str) -> Thread[Answer]:
+        """Return a conversation that its `store` keeps. Raises as `runs` does."""
+        return self.runs.thread(thread_id)
+
+    async def recover_async(self, *, deps: Deps | None = None) -> list[RunResult[Answer]]:
+        """Go on with the runs of its name in its `store` that nobody drives any more, since their processes died or
+        stopped. Return their outcomes, oldest first; some may wait for a person. Raises as `runs` does."""
+        return await self.runs.recover_async(deps=deps)
+
+    def recover(self, *, deps: Deps | None = None) -> list[RunResult[Answer]]:
+        """Run `recover_async` and block."""
+        return run_blocking(self.recover_async(deps=deps))
+
+    async def aclose(self) -> None:
+        """Close its `store` on this loop; the next run opens it again. Runs under way are left to `recover`."""
+        if self.store is not None:
+            await self.runs.close_async()
+
+    def close(self) -> None:
+        """Run `aclose` where blocking calls run, and block."""
+        run_blocking(self.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
         return self.spec.for_run()
@@ -381,6 +444,10 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
         that does not fit the tool.
         """
+        if self.store is not None:
+            if not (run_id := options.get("key", "")):
+                raise UsageError("this agent keeps its runs: name the one that goes on with key=result.run")
+            return await self.runs.resume_async(run_id, decisions, deps=options.get("deps"))
         started, children = find_started(log), options.get("children") or {}
         if started is None:
             raise LogMismatch("a log must begin with the event 'started'")
@@ -397,6 +464,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         run.budget, run.files = options.get("budget") or self.budget, tuple(options.get("files", ()))
         recorded = {"user": started.user, "thread": started.thread, "metadata": started.metadata}
         run.given = {"deps": options.get("deps"), **{name: one for name, one in recorded.items() if one}}
+        run.given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
         return await run.finish()
 
     def resume(

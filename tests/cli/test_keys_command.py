@@ -27,7 +27,7 @@ def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:
     listed = retinue("keys", "list", "--db", db)
     head, *rows = listed.stdout.splitlines()
     first, second = sorted(rows, key=lambda row: "acme" not in row)  # of one second, keys are told by their ids
-    assert head.split() == ["ID", "KEY", "TENANT", "NAME", "SCOPES", "LIMITS", "MADE", "STATE"]
+    assert head.split() == ["ID", "KEY", "TENANT", "USER", "NAME", "SCOPES", "LIMITS", "MADE", "STATE"]
     for part in (
         made.stderr[:28],
         f"{key[:8]}…",
@@ -71,7 +71,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "--name", "two\nlines"], "a key's name must be one line of at most 256 characters"),
         (
             ["make", "--scope", "write"],
-            "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'prompts', 'audit', 'all'",
+            "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'secrets', 'prompts', "
+            "'audit', 'act-as', 'all'",
         ),
         (["make", "--expires", "30"], "'30' is not a duration, such as 90m, 12h, 30d or 8w"),
         (["make", "--expires", "0d"], "'0d' is not a duration"),

@@ -245,7 +245,7 @@ def test_a_changed_answer_is_changed_in_all_return_values() -> None:
     more = Hook("before_answer", lambda e, c: Change(replace(e, answer='{"n": 5}')))
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     result = Agent(model, hooks=[more], answer=schema).run("How many?")
-    assert (result.answer, result.return_values) == ('{"n": 5}', {"output": '{"n": 5}', "answer": {"n": 5}})
+    assert (result.text, result.return_values) == ('{"n": 5}', {"output": '{"n": 5}', "answer": {"n": 5}})
 
 
 def test_after_a_run_a_hook_only_looks() -> None:

@@ -42,6 +42,7 @@ RUN = {  # by page and language: the test that runs these blocks
 SHOWN = {  # by page and language: why no test runs these blocks; the words of commands are checked all the same
     (ALL, "text"): "output",
     ("clients.md", "toml"): "another program's settings, with which `make clients` tries it",
+    ("guardrails.md", "json"): "the output of a call; tests/server/test_always_allowed.py sends such ones",
     ("haystack.md", "py"): "farm-haystack cannot be installed beside today's libraries",
     ("evaluation.md", "json"): "a line of a dataset",
     ("mcp.md", "json"): "another program's settings",

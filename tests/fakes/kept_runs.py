@@ -15,9 +15,9 @@ from retinue import Agent, PromptModel
 from retinue.core.events import Event
 from retinue.core.values import Decision
 from retinue.runs import RunInput, Runs
+from retinue.runs.agent_versions import agent_at
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
-from retinue.server.agents.deployment import agent_at
 from retinue.store.database import Database
 from retinue.store.due import Reason, due_runs
 from retinue.store.event_log import read_events

@@ -1,4 +1,5 @@
-"""Two customers of one server, and one of each kind of thing for each of them, made as a client makes them."""
+"""Two customers of one server, or two users of one customer, and one of each kind of thing for each of them, made as a
+client makes them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, Table, insert, select
 
 from retinue import Agent, ConversationMemory, PromptModel
 from retinue.store.api_keys import hash_key
@@ -30,19 +31,29 @@ def agents() -> dict[str, Agent]:
 
 
 class Customer:
-    """A tenant with a key of its own. All that it says has `word` in it; `ids` are those of its things, by kind."""
+    """A tenant with a key of its own, or a `user` of it. All that it says has `word` in it; `ids` are those of its
+    things, by kind."""
 
     def __init__(
-        self, served: Serving, tenant: str, *, revoked: bool = False, scopes: Sequence[str] = ("all", "audit")
+        self,
+        served: Serving,
+        tenant: str,
+        *,
+        user: str | None = None,
+        revoked: bool = False,
+        scopes: Sequence[str] = ("all", "audit"),
     ) -> None:
         self.tenant = tenant
-        self.word = f"word-of-{tenant}"
-        self.key = f"sk-{tenant}-{secrets.token_hex(12)}"
+        self.user = user
+        name = user or tenant
+        self.word = f"word-of-{name}"
+        self.key = f"sk-{name}-{secrets.token_hex(12)}"
         self.ids: dict[str, str] = {}
         self._served = served
         known = {
             "id": f"key_{secrets.token_hex(12)}",
-            "name": tenant,
+            "user": user,
+            "name": name,
             "prefix": self.key[:8],
             "scopes": list(scopes),
         }
@@ -58,7 +69,7 @@ class Customer:
     def make_all(self, paths: Mapping[str, Any]) -> None:
         """One thing of each kind that the server with these `paths` can make."""
         for kind, (path, make) in MAKERS.items():
-            if path in paths:
+            if path in paths and (self.user is None or kind not in OF_TENANTS):
                 self.ids[kind] = make(self)
 
     def made(self, path: str, given: Any, **more: Any) -> Any:
@@ -71,15 +82,18 @@ class Customer:
         """All that the database holds of it, but for its keys."""
         with self._served.database.engine.connect() as connection:
             owned = {
-                name: [tuple(row) for row in connection.execute(select(table).where(table.c.tenant == self.tenant))]
+                name: [tuple(row) for row in connection.execute(select(table).where(*self._own(table)))]
                 for name, table in metadata.tables.items()
-                if "tenant" in table.c and table is not keys
+                if "tenant" in table.c and table is not keys and (self.user is None or "user" in table.c)
             }
-            own = select(runs.c.id).where(runs.c.tenant == self.tenant)
+            own = select(runs.c.id).where(*self._own(runs))
             for table in (events, submissions):
                 rows = connection.execute(select(table).where(table.c.run_id.in_(own)))
                 owned[table.name] = [tuple(row) for row in rows]
             return owned
+
+    def _own(self, table: Table) -> list[ColumnElement[bool]]:
+        return [table.c.tenant == self.tenant, *([table.c.user == self.user] if self.user else [])]
 
 
 def _thread(who: Customer) -> str:
@@ -121,7 +135,8 @@ def _endpoint(who: Customer) -> Any:
 def _memory(who: Customer) -> str:
     said = [{"role": "user", "content": who.word}]
     who.made("/v1/chat/completions", {"model": "agent-1", "messages": said, "user": who.word})
-    return str(who.ask("GET", f"/v1/memories?user={who.word}").body["data"][0]["id"])
+    of = "" if who.user else f"?user={who.word}"  # what a client calls a user is another than who was authenticated
+    return str(who.ask("GET", f"/v1/memories{of}").body["data"][0]["id"])
 
 
 def _item(who: Customer) -> str:
@@ -168,6 +183,10 @@ MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
     ),
 }
 """How a thing of each kind is made, and the path without which there is none; each may use those before it."""
+
+
+OF_TENANTS = ("tool", "audit_entry")
+"""What belongs to no user."""
 
 
 def unlike(id_: str) -> str:

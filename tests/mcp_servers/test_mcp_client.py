@@ -128,7 +128,7 @@ def test_a_server_at_an_address_may_be_restarted(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="weather"):
         call(tools["environment"])
     with served(port):
-        server._session._not_before = 0.0  # type: ignore[union-attr]
+        server._open_session()._not_before = 0.0
         assert call(tools["add"], a=1, b=2) == '{"sum": 3}'
         server.stop()
 

@@ -105,7 +105,8 @@ def test_nothing_is_started_by_checking_and_listing(file: Path, capsys: pytest.C
 def test_a_server_may_stand_at_the_top(file: Path, tools: str) -> None:
     pinned(file.parent)
     file.write_text(FILE.format(tools=tools, own=""))
-    assert check(file) == []
+    (warning,) = check(file)
+    assert "weather serves every user with the same credentials" in str(warning)
     assert [one.name for one in Agent.load_from_yaml(file).tools] == ["weather_add", "weather_to_day"]
 
 

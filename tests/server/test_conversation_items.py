@@ -27,10 +27,10 @@ def conversation(served: Serving) -> str:
 def test_a_run_brings_what_is_not_there_yet(on_both: Serving) -> None:
     id_ = conversation(on_both)
     with on_both.database.engine.begin() as connection:
-        added = append_items(connection, "default", id_, [{**HELLO, "id": "msg_first"}, HELLO], "run_x")
+        added = append_items(connection, TenantView("default"), id_, [{**HELLO, "id": "msg_first"}, HELLO], "run_x")
         assert [one["content"] for one in added] == [[{"type": "input_text", "text": "Hello"}]]
         assert [one["id"] for one in items_of(connection, TenantView("default"), id_)] == ["msg_first", added[0]["id"]]
-        assert append_items(connection, "default", "conv_deleted", [HELLO], "run_x") == []
+        assert append_items(connection, TenantView("default"), "conv_deleted", [HELLO], "run_x") == []
 
 
 @pytest.mark.parametrize(("status", "refused"), [("in_progress", True), ("queued", True), ("requires_action", False)])
@@ -62,10 +62,12 @@ def test_what_belongs_to_others_is_not_there(on_both: Serving) -> None:
     with on_both.database.engine.begin() as connection:
         connection.execute(insert(conversations).values(**other))
         with pytest.raises(ApiError, match=r"Conversation with id 'conv_\w+' not found\."):
-            append_items(connection, "other", id_, [HELLO])
+            append_items(connection, TenantView("other"), id_, [HELLO])
         with pytest.raises(ApiError, match=r"Item with id 'msg_first' not found\."):
-            append_items(connection, "other", str(other["id"]), [{"type": "item_reference", "id": "msg_first"}])
-        assert append_items(connection, "other", str(other["id"]), [{**HELLO, "id": "msg_first"}])
+            append_items(
+                connection, TenantView("other"), str(other["id"]), [{"type": "item_reference", "id": "msg_first"}]
+            )
+        assert append_items(connection, TenantView("other"), str(other["id"]), [{**HELLO, "id": "msg_first"}])
 
 
 def test_every_method_of_a_path_is_told(tmp_path: Path) -> None:

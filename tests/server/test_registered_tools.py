@@ -183,6 +183,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"url": "https://user:pass@example.com/"}, "url"),
     ({"url": "file:///etc/passwd"}, "url"),
     ({"url": "ftp://example.com/"}, "url"),
+    ({"url": "http://93.184.215.14/x?token=${user.secret:TOKEN}"}, "parameters"),
     ({"url": ""}, "url"),
     ({"url": "http://exa\r\nmple.com/"}, "url"),
     ({"name": "no-such name"}, "name"),

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from fakes.app_server import Serving, answering
 from retinue import Agent, PromptModel
 from retinue.core.tools.tool import Tool
-from retinue.server.agents.deployment import AgentVersions, Deployment
+from retinue.runs.agent_versions import AgentVersions
 from retinue.store.database import Database
 from retinue.store.tables import runs
 
@@ -35,7 +35,7 @@ def test_a_model_is_named_by_its_address(tmp_path: Path) -> None:
     agents = {"outer": Agent(scripted, [Tool("inner", inner, "Answers.")], name="outer"), "inner": inner}
     database = Database(f"sqlite:///{tmp_path}/runs.db")
     try:
-        versions = AgentVersions(Deployment(agents), database)
+        versions = AgentVersions(agents, database)
         assert versions.names_at("inner") == ("inner", "gpu-1:8000")
         assert versions.names_at("outer/inner") == ("inner", "gpu-1:8000")
         assert versions.names_at("outer") == ("outer", "")

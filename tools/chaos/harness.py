@@ -21,7 +21,7 @@ import aiohttp
 from fakes.served import Process, Served, serving
 
 ENDED = ("completed", "failed", "cancelled", "expired", "incomplete")
-_DEPLOYMENT = Path(__file__).with_name("deployment")
+DEPLOYMENT = Path(__file__).with_name("deployment")
 _EVERY = 0.02  # seconds between two looks at a run
 Json = dict[str, Any]
 
@@ -65,28 +65,36 @@ def two_servers(db: str, *args: str, delay: float = 0.05) -> Iterator[Site]:
 def site(*args: str, db: str = "", delay: float = 0.05, env: Mapping[str, str] | None = None) -> Iterator[Site]:
     """A server and its world, while in the block. `delay`: seconds before and after each effect; `db`: the URL of a
     database other than a file of its own; `env`: of the server's process."""
+    folder = Path(tempfile.mkdtemp(prefix="chaos"))
+    try:
+        for name in ("tools.py", "freezing.py"):
+            shutil.copy(DEPLOYMENT / name, folder)
+        text = (DEPLOYMENT / "agents.yml").read_text("utf-8")
+        more = ("--db", db) if db else ()
+        with outside(delay) as address:
+            settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}
+            with serving(folder, text, env=settings, args=[*args, *more]) as server:
+                yield Site(server, address, db or f"sqlite:///{server.db}")
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def outside(delay: float) -> Iterator[str]:
+    """The address of a world, while in the block; `delay` as for `site`."""
     words = [sys.executable, "-m", "chaos.world", str(delay), str(delay)]
-    path = os.pathsep.join(filter(None, [str(_DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(DEPLOYMENT.parents[1]), os.environ.get("PYTHONPATH")]))
     world = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path}
     )
-    folder = Path(tempfile.mkdtemp(prefix="chaos"))
     try:
         assert world.stdout is not None
-        address = world.stdout.readline().strip()
-        for name in ("tools.py", "freezing.py"):
-            shutil.copy(_DEPLOYMENT / name, folder)
-        text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
-        more = ("--db", db) if db else ()
-        settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}
-        with serving(folder, text, env=settings, args=[*args, *more]) as server:
-            yield Site(server, address, db or f"sqlite:///{server.db}")
+        yield world.stdout.readline().strip()
     finally:
         world.kill()
         world.wait()
         if world.stdout is not None:
             world.stdout.close()
-        shutil.rmtree(folder)
 
 
 class Gone(Exception):

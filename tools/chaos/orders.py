@@ -11,7 +11,7 @@ from typing import Any
 from .harness import Client, Json, waiting
 from .world import shared_out
 
-_WAYS = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once", "ask": "once"}
+WAYS = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once", "ask": "once"}
 
 
 @dataclass
@@ -131,10 +131,10 @@ async def tally(client: Client, orders: Sequence[Order]) -> Tally:
         if said is None:
             said = await client.messages(order.run["thread_id"]) if order.run else []
         fine = order.run.get("status") == "completed" and said == [order.answer] and set(there) == set(order.wanted)
-        doubled = [tool for (tool, _), times in there.items() if times > 1 and _WAYS[tool] != "read"]
+        doubled = [tool for (tool, _), times in there.items() if times > 1 and WAYS[tool] != "read"]
         counted.lost += not fine
-        counted.doubled_once += sum(_WAYS[tool] == "once" for tool in doubled)
-        counted.doubled_keyed += sum(_WAYS[tool] == "idempotent" for tool in doubled)
+        counted.doubled_once += sum(WAYS[tool] == "once" for tool in doubled)
+        counted.doubled_keyed += sum(WAYS[tool] == "idempotent" for tool in doubled)
         counted.happened += order.happened
         counted.missing += order.missing
         if not fine or doubled:

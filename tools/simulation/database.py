@@ -35,6 +35,7 @@ class _Held:
     """A lock that is never lost."""
 
     lost = False
+    may_migrate = True
 
     def watch(self) -> None: ...
     def check(self) -> None: ...
@@ -58,6 +59,10 @@ class SimulatedDatabase(Database):
 
     @property
     def is_shared(self) -> bool:
+        return True
+
+    @property
+    def notifies(self) -> bool:
         return True
 
     def check(self) -> None: ...

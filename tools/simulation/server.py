@@ -15,7 +15,8 @@ from retinue._internal.concurrency import supervise
 from retinue.core.values import Message
 from retinue.errors import StoreUnavailable, UsageError
 from retinue.runs import DueRuns, Followed, RunInput, Runs
-from retinue.server.agents.deployment import Deployment, agent_at
+from retinue.runs.agent_versions import agent_at
+from retinue.server.agents.deployment import Deployment
 from retinue.server.background import admit_run
 from retinue.server.context import Context, Options, Server
 from retinue.server.http.limits import Admission

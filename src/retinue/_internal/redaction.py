@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 NAMES = re.compile(
@@ -25,16 +25,34 @@ _LEAST, _LONGEST_WORD = 8, 19  # characters
 _WORDS = re.compile(r"([A-Z]?[a-z]+|[A-Z]+)([-_. :]([A-Z]?[a-z]+|[A-Z]+))*")
 _forms: set[str] = set()
 _any_form: list[re.Pattern[str]] = []
+_also: list[Callable[[], Collection[str]]] = []
 
 
 def register_secret(*secrets: str) -> None:
     """Register secrets: `redact` replaces them, encoded forms (base64, URLs, JSON) included. Words are left out."""
     for secret in secrets:
         if secret not in _forms and not _is_word(secret):
-            raw = secret.encode("utf-8", "replace")
-            _forms.update((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]))
-            _forms.update(coded(raw).decode().rstrip("=") for coded in (b64encode, urlsafe_b64encode))
+            _forms.update(encode_secret(secret))
             _any_form[:] = [re.compile("|".join(map(re.escape, sorted(_forms, key=len, reverse=True))))]
+
+
+def encode_secret(secret: str) -> Iterator[str]:
+    """Yield the forms in which texts may have a secret: as it is, in a URL, in JSON, and in base64, by itself or within
+    something longer."""
+    raw = secret.encode("utf-8", "replace")
+    yield from (secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1])
+    for coded in (b64encode, urlsafe_b64encode):
+        yield coded(raw).decode().rstrip("=")
+        for before, skipped in ((0, 0), (1, 2), (2, 3)):  # bytes before it, and characters that depend on them
+            inner = coded(b"\0" * before + raw).decode()[skipped : (before + len(raw)) // 3 * 4]
+            if len(inner) >= _LEAST:
+                yield inner
+
+
+def redact_also(known: Callable[[], Collection[str]]) -> None:
+    """Have `redact` replace what `known` returns at that time, too: the secrets of those for whom something is done
+    here, which are none in the texts of others."""
+    _also.append(known)
 
 
 def _is_word(secret: str) -> bool:
@@ -47,7 +65,7 @@ def register_named_secrets(
 ) -> None:
     """Register the values whose names suggest secrets: variables, headers, query parameters."""
     for name, value in dict(values).items():
-        if names.search(name):
+        if names.search(name) and "${" not in value:  # which stands for one
             register_secret(value, value.partition(" ")[2])  # `Bearer KEY`
 
 
@@ -76,7 +94,14 @@ def strip_address_secrets(url: str) -> str:
 
 def redact(text: str) -> str:
     """Replace secrets in `text` with `***`."""
+    for form in sorted((form for known in _also for form in known()), key=len, reverse=True):
+        text = text.replace(form, "***")
     return _any_form[0].sub("***", text) if _any_form else text
+
+
+def find_registered(text: str) -> list[tuple[int, int]]:
+    """Return where the secrets are that `redact` would replace in `text`."""
+    return [one.span() for one in _any_form[0].finditer(text)] if _any_form else []
 
 
 def redact_excerpt(text: str, most: int = 60) -> str:

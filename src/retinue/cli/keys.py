@@ -18,7 +18,7 @@ from .server_database import DB_OPTION, check_tenant, check_user, record_act, se
 if TYPE_CHECKING:
     from ..store.api_keys import Key
 
-_SCOPES = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
+_SCOPES = ("read", "runs", "agents", "memories", "tools", "secrets", "prompts", "audit", "act-as", "all")
 _A_MINUTE = ("requests", "tokens")
 _LIMITS = (*_A_MINUTE, "runs", "queue", "streams")
 
@@ -63,8 +63,9 @@ def make(db: str, as_json: bool, tenant: str, name: str, **wanted: Any) -> int:
     """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
     Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); memories
-    (see and delete what agents remember); tools (register tools); all; prompts (see the prompts of agents) and audit
-    (see the audit log), which no other scope contains. Limits: requests=N/min, tokens=N/min, runs=N, queue=N,
+    (see and delete what agents remember); tools (register tools); secrets (set secrets); all; and, which no other scope
+    contains, prompts (see the prompts of agents), audit (see the audit log) and act-as (say in X-Retinue-User for which
+    user a request is). Limits: requests=N/min, tokens=N/min, runs=N, queue=N,
     streams=N.
     """
     check_tenant(tenant)
@@ -74,7 +75,7 @@ def make(db: str, as_json: bool, tenant: str, name: str, **wanted: Any) -> int:
         raise UsageError("a key's name must be one line of at most 256 characters")
     scopes = set(wanted["scopes"])
     if "all" in scopes:
-        scopes &= {"all", "prompts", "audit"}  # `all` contains every other scope
+        scopes &= {"all", "prompts", "audit", "act-as"}  # `all` contains every other scope
     with server_database(db, new=True) as connection:
         from ..store.api_keys import create_key, find_key, hash_key
 

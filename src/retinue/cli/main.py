@@ -53,7 +53,9 @@ _GROUPS = {
     "Look after a server": {
         "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
         "keys": "Make, list and revoke API keys of a server.",
+        "secrets": "Set secrets of users, which tools use for them.",
         "quotas": "Limit what tenants use, and see what they used.",
+        "policies": "See and revoke what people always allow users' agents.",
         "audit": "See who did what, and check the log of it.",
         "database": "Migrate, back up and restore a server's database.",
     },

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from ..core.values import AgentAction, Decision
+from ..core.values import AgentAction, Always, Decision
 from ..display.terminal import clean
 
-_KEYS = ("a", "e", "r", "m")
+_KEYS = ("a", "w", "e", "r", "m")
 _MOST = 65_536  # bytes of a line
 _TURN = asyncio.Lock()
 
@@ -38,12 +38,14 @@ async def decide(action: AgentAction, problem: str) -> Decision | None:
 
 
 async def _ask_decision(given: Any) -> Decision:
-    options = "[a]pprove, [e]dit, [r]eject, give the [m]odel an answer instead"
+    options = "[a]pprove, al[w]ays approve, [e]dit, [r]eject, give the [m]odel an answer instead"
     while (key := (await _ask(options)).strip().lower()) not in _KEYS:
         click.secho(f"want one of {', '.join(_KEYS)}", fg="yellow", err=True)
     match key:
         case "a":
             return Decision("approve")
+        case "w":
+            return Decision("approve", always=await _ask_always(given))
         case "r":
             return Decision("reject", message=await _ask("why"))
         case "m":
@@ -60,6 +62,20 @@ async def _ask_decision(given: Any) -> Decision:
         if isinstance(values, dict):
             return Decision("edit", values)
         click.secho("want a JSON object", fg="yellow", err=True)
+
+
+async def _ask_always(given: Any) -> Always:
+    """Return how much of what is like this call is always approved."""
+    names = sorted(given) if isinstance(given, dict) else []
+    some = f", or NAME=PATTERN with * ({', '.join(map(clean, names))})" if names else ""
+    while said := (await _ask(f"always, with this input [enter], with any [*]{some}")).strip():
+        name, equals, pattern = said.partition("=")
+        if said == "*":
+            return "tool"
+        if equals and name.strip() in names:
+            return {name.strip(): pattern.strip()}
+        click.secho(f"want nothing, *{some}", fg="yellow", err=True)
+    return "call"
 
 
 async def _ask(prompt: str) -> str:

@@ -178,7 +178,7 @@ def replay(run: str, file: Target, db: str, agent: str | None, **shown: bool) ->
 
 def _choose_agent(agents: Mapping[str, Agent], run: RecordedRun, name: str | None) -> Agent:
     try:
-        from ..server.agents.deployment import agent_at
+        from ..runs.agent_versions import agent_at
     except ModuleNotFoundError as error:
         raise UsageError("replaying a run needs the extra 'server': pip install 'retinue[server]'") from error
     path = run.agent if name is None else "/".join([name, *run.agent.split("/")[1:]])

@@ -34,8 +34,9 @@ def command(file: Target | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
 
     The address that is printed holds a key, which is valid until the command ends. With the agents of FILE, runs go on,
-    and you can ask, approve and fork; without FILE, what is stored is only shown. If a server has the database file
-    open, open its own studio instead: /studio at the server's address.
+    and you can ask, approve and fork; without FILE, what is stored is only shown, also while agents keep their runs in
+    it (`Agent(store=…)`). If a server has the database file open, open its own studio instead: /studio at the server's
+    address.
     """
     db = given["db"]
     if file is None and "://" not in db and not Path(db).exists():
@@ -63,7 +64,8 @@ def _serve(file: Target | None, given: Mapping[str, Any], *, browser: bool) -> i
     known = {key: Key(key_id_of(hash_key(key)), given["tenant"], "studio", scopes=scopes)}
     deployment = Deployment({}) if file is None else Deployment.load(file)
     options = Options(evals=given["evals"])
-    how = Serving(database_url(given["db"]), options, _HOST, given["port"], known_keys=known, drives=file is not None)
+    listens = {"host": _HOST, "port": given["port"], "known_keys": known}
+    how = Serving(database_url(given["db"]), options, **listens, drives=file is not None, shared=True)
 
     def ready(address: str) -> None:
         gc.enable()

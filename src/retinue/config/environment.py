@@ -1,6 +1,7 @@
 """Environment variables in files: resolved when something is built, and put in the place of secrets when it is written.
 
-`${NAME}` in a text stands for the variable NAME. A variable can also set a component's parameter: `SERP_PARAMS_API_KEY`
+`${NAME}` in a text stands for the variable NAME. Templates (`core/context_templates.py`), which headers and queries may
+have, stay as they are. A variable can also set a component's parameter: `SERP_PARAMS_API_KEY`
 sets `api_key` of the component `Serp`. No spec holds a value of the environment.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from .._internal.redaction import NAMES, PARAMETERS
+from ..core.context_templates import describe_bad_template, is_template
 from .problems import Found, KeyPath, describe_unknown
 from .registry import COMPONENTS, fits
 from .specs import FileSpec
@@ -19,6 +21,7 @@ from .yaml_text import parse_scalar_or_text
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TEMPLATED: Set[str | int] = {"headers", "query"}  # where in a file templates may be
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _QUERY = re.compile(r"([?&]([^=&#\s]+)=)([^&#\s]+)")
 _ONLY_VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
@@ -44,15 +47,23 @@ def resolve(value: Any, environ: Mapping[str, str] = os.environ, path: KeyPath =
             return [inner(one, (*at, index)) for index, one in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
-        for name in _VARIABLE.findall(value):
-            if not _NAME.fullmatch(name):
-                wrong = f"{'${' + name[:60] + '}'!r} is not a valid variable name"
-                missing.append(Found(at, f"{wrong}; want letters, digits and underscores"))
-            elif name not in environ:
-                missing.append(Found(at, f"the environment variable {name} is not set"))
-        return _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
+        wrong = (_describe_bad_name(name, at, environ) for name in _VARIABLE.findall(value))
+        missing.extend(Found(at, problem) for problem in wrong if problem)
+        return _VARIABLE.sub(lambda found: found[0] if is_template(found[1]) else environ.get(found[1], ""), value)
 
     return Resolved(inner(value, path), tuple(missing))
+
+
+def _describe_bad_name(name: str, at: KeyPath, environ: Mapping[str, str]) -> str:
+    """Return why `${name}` cannot stand at this position, or an empty string."""
+    if is_template(name):
+        where = "can stand in headers only, and in the query of an HTTP tool's address"
+        return "" if _TEMPLATED & {*at} else f"${{{name}}} {where}"
+    if problem := describe_bad_template(f"${{{name}}}"):
+        return problem
+    if not _NAME.fullmatch(name):
+        return f"{'${' + name[:60] + '}'!r} is not a valid variable name; want letters, digits and underscores"
+    return "" if name in environ else f"the environment variable {name} is not set"
 
 
 def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = os.environ) -> Resolved:

@@ -11,7 +11,7 @@ from .part_checks import check_agents, check_circles, check_components, check_gr
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
 from .registry import ROOTS
-from .rule_of_two import check_rule_of_two
+from .rule_of_two import check_bound, check_rule_of_two
 from .specs import SECTIONS, AgentParams, FileSpec
 from .tool_files import ToolFiles
 from .yaml_text import read_file
@@ -63,7 +63,7 @@ def _check(source: Source) -> tuple[FileSpec | None, list[Problem]]:
     warnings: Iterable[Found] = ()
     if isinstance(spec, FileSpec):
         spec._source = source
-        warnings = chain(check_rule_of_two(spec), check_depth(spec))
+        warnings = chain(check_rule_of_two(spec), check_bound(spec), check_depth(spec))
     problems = source.locate_problems(chain(found, more, warnings)) + sorted(files.problems)
     return spec, problems
 

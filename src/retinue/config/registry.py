@@ -145,6 +145,8 @@ _OF_COMPONENTS = (
     "ReportWriter",
 )  # fmt: skip
 _OF_MEMORY = ("ConversationMemory", "EntityMemory", "EntityExtractor", "EntitySummarizer")
+GUARDRAILS = ("PersonalData", "Secrets", "Injections", "ToolsByUser", "SpendPerDay", "Reviewer")
+"""Component types that an agent's `hooks` may name."""
 _OF_FILES = {
     "llm_engine": _TEXT, "llm_endpoint_url": _TEXT, "llm_model_id": _TEXT, "max_length": _WHOLE, "timeout": _NUMBER,
     "model_kwargs": _MAPPING,
@@ -161,6 +163,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     **{name: TypeEntry(f"retinue.components:{name}") for name in _OF_COMPONENTS},
     "DocumentStore": TypeEntry("retinue.documents:DocumentStore"),
     **{name: TypeEntry(f"retinue.memory:{name}") for name in _OF_MEMORY},
+    **{name: TypeEntry(f"retinue.guardrails:{name}") for name in GUARDRAILS},
     "RemoteAgent": TypeEntry("retinue.teams:RemoteAgent", hidden=()),
     "A2AAgent": TypeEntry("retinue.teams:A2AAgent", hidden=()),
 }

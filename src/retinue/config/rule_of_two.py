@@ -1,5 +1,7 @@
 """The rule of two: an agent that reads untrusted content, sees private data and has effects, without a person's
-approval, can be tricked into leaking that data (Meta, "Agents Rule of Two", 2025; Willison's "lethal trifecta")."""
+approval, can be tricked into leaking that data (Meta, "Agents Rule of Two", 2025; Willison's "lethal trifecta").
+
+And whose data it is: a tool that sees private data with the same credentials for everybody shows them to everybody."""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .problems import Found, validate
+from .._internal.redaction import NAMES
+from ..core.context_templates import is_bound
+from .problems import Found, KeyPath, validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
 from .registry import COMPONENTS
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef
@@ -27,6 +31,10 @@ _WARNING = (
     "without approval: text hidden in what it reads can make it leak that data. Require a person's approval "
     "(approval: true), or remove one of the three; 'labels' of a tool declares which apply to it"
 )
+_UNBOUND = (
+    "{} serves every user with the same credentials: if what it shows is a user's own, put ${{user.secret:NAME}} in "
+    "its headers (see docs/users.md); an HTTP tool's 'labels: []' says that it is nobody's"
+)
 _Labels = frozenset[str]
 _Labelled = tuple[str, _Labels]  # a tool's name and its labels
 
@@ -39,6 +47,31 @@ def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
         if all(held.values()):
             named = {label: ", ".join(names) for label, names in held.items()}
             yield Found(("agents", at, "name"), _WARNING.format(agent=agent.name, **named), warning=True)
+
+
+def check_bound(spec: FileSpec) -> Iterator[Found]:
+    """Yield a warning for each HTTP tool and MCP server that gives everybody what the operator's credentials, or the
+    label `private`, say is somebody's. `labels` without `private` declares that it is nobody's."""
+    for at, part in enumerate(spec.components or ()):
+        params = part.params or {}
+        headers = params.get("headers")
+        if part.type in ("MCPTools", "RemoteAgent", "A2AAgent") and isinstance(headers, dict):
+            yield from _check_headers(("components", at, "name"), part.name, headers)
+    sections: list[tuple[KeyPath, Any]] = [(("tools",), spec.tools)]
+    sections += [(("agents", at, "params", "tools"), one.params.tools) for at, one in enumerate(spec.agents or ())]
+    for path, tools in sections:
+        for name, entry in tools.items() if isinstance(tools, dict) else ():
+            if entry.callable_api.startswith(("http://", "https://")) and entry.labels != []:
+                private = entry.labels is not None and "private" in entry.labels
+                texts = {**(entry.headers or {}), "": entry.callable_api.partition("?")[2]}
+                yield from _check_headers((*path, name), name, texts, private=private)
+
+
+def _check_headers(path: KeyPath, name: str, headers: Mapping[str, Any], *, private: bool = False) -> Iterator[Found]:
+    if any(is_bound(str(text)) for text in headers.values()):
+        return
+    if private or any(NAMES.search(header) for header in headers):
+        yield Found(path, _UNBOUND.format(name), warning=True)
 
 
 class _Labeller:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from .._internal.message_text import find_nearest, suggest_name
 from .._internal.redaction import redact_excerpt
+from ..core.context_templates import describe_bad_template
 from ..core.tools.signature import Argument, Signature, build_signature
 from ..core.tools.tool import Tool, make_tool
 from ..errors import DataError, UsageError
@@ -34,7 +35,7 @@ from ..tools.function_loader import (
     read_described_tools,
 )
 from ..tools.packages import find_installed, lock_file, parse_requirements
-from .environment import resolve
+from .environment import Resolved, resolve
 from .problems import (
     Found,
     KeyPath,
@@ -168,9 +169,15 @@ def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
     ):
         if entry.at(key).value and what.kind not in kinds:
             yield Found(entry.at(key).path, f"{key}: only for {those}", at_key=True)
-    for header in entry.at("headers"):
+    yield from _check_address(api, entry.at("headers"))
+
+
+def _check_address(api: Node, headers: Node) -> Iterator[Found]:
+    for header in headers:
         for problem in find_header_problems({str(header.path[-1]): header.text}):
             yield Found(header.path, problem)
+    if problem := describe_bad_template(api.text):
+        yield Found(api.path, f"callable_api: {problem}")
 
 
 def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
@@ -311,8 +318,10 @@ def build_entry_tools(
         try:
             env = resolve(entry.env or "")
             own = {} if env.missing else parse_environment(env.value)
-            api = resolve(entry.callable_api, {**os.environ, **own})
-            headers = resolve(entry.headers or {}, {**os.environ, **own})
+            address, mark, query = entry.callable_api.partition("?")
+            there, asked = (resolve(one, {**os.environ, **own}, at) for one, at in ((address, ()), (query, ("query",))))
+            api = Resolved(f"{there.value}{mark}{asked.value}", (*there.missing, *asked.missing))
+            headers = resolve(entry.headers or {}, {**os.environ, **own}, ("headers",))
             resolved = {"callable_api": api, "env": env, "headers": headers}
             missing = [(key, one) for key, part in resolved.items() for one in part.missing]
             problems += [Found((*path, name, key), f"{key}: {one.message}") for key, one in missing]

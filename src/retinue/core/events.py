@@ -141,14 +141,15 @@ class Finished:
 
 
 Point = Literal["before_run", "before_model", "after_model", "before_tool", "after_tool", "before_answer", "after_run"]
-Verdict = Literal["change", "block", "ask"]
+Verdict = Literal["pass", "change", "block", "ask"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged(WithFields):
     """A hook did not let pass what is at this `point`: it changed it, blocked it, or asks a person about it. What
     follows from that is logged next, and is stored with it. `reason` is why; `call_id` names the call that it is about.
-    `about` is what a person is asked about, where the log has it only once they agree."""
+    `about` is what a person is asked about, where the log has it only once they agree. `usage` is what the hook used of
+    models; a hook that used some is logged also if it lets the event pass."""
 
     step: int
     point: Point
@@ -157,6 +158,7 @@ class Judged(WithFields):
     reason: str = ""
     call_id: str = ""
     about: Annotated[Started | Asked | Replied | Called | Observed | Finished | None, UNSAID] = None
+    usage: Annotated[Usage, UNSAID] = UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ def request_usage(event: Event) -> Usage | None:
     match event:
         case Replied(reply=reply):
             return reply.usage
-        case Retried(usage=usage) | Stopped(usage=usage) if usage:
+        case Retried(usage=usage) | Stopped(usage=usage) | Judged(usage=usage) if usage:
             return usage
     return None
 

@@ -19,7 +19,7 @@ from .._internal.message_text import suggest_name
 from .._internal.redaction import redact
 from ..errors import UsageError
 from .events import Asked, Called, Finished, Judged, Observed, Point, Replied, Started, Stopped, call_of
-from .run_context import RunContext
+from .run_context import RunContext, ToolCall, run_context
 from .values import AgentAction, Observation, Reply
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class Change:
     """The verdict that `event` takes the place of the one judged. It is of the same kind, and about the same."""
 
     event: Judgeable
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Judgement(NamedTuple):
     @property
     def end(self) -> Judged | None:
         """The verdict that ended the chain, if it was blocked or a person is asked."""
-        return self.verdicts[-1] if self.verdicts and self.verdicts[-1].verdict != "change" else None
+        return self.verdicts[-1] if self.verdicts and self.verdicts[-1].verdict in ("block", "ask") else None
 
 
 def group_hooks(hooks: Iterable[Hook]) -> dict[Point, tuple[Hook, ...]]:
@@ -159,14 +160,18 @@ def group_hooks(hooks: Iterable[Hook]) -> dict[Point, tuple[Hook, ...]]:
 
 async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context: RunContext[Any]) -> Judgement:
     """Call `hooks`, all of one point, and return what they say of `event`. One that fails blocks it, unless it says
-    otherwise."""
+    otherwise. What a hook used of models is told with its verdict, also if it lets the event pass."""
     verdicts: list[Judged] = []
     for one in hooks:
+        charged = ToolCall("", one.name)
         try:
             verdict: Any = call_contained(one.function, event, context)
             if verdict is not None and inspect.isawaitable(verdict):
-                verdict = await await_isolated(verdict, one.seconds)
+                with run_context(replace(context, call=charged)):
+                    verdict = await await_isolated(verdict, one.seconds)
             if verdict is None:
+                if charged.usage:
+                    verdicts.append(Judged(step, one.point, one.name, "pass", "", call_of(event), usage=charged.usage))
                 continue
             kind, why = _read_verdict(event, verdict)
         except Exception as error:
@@ -178,7 +183,7 @@ async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context:
         if kind == "change":
             event = _complete_change(event, verdict.event)
         about = None if kind != "ask" or isinstance(event, Stopped) else event
-        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about))
+        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, charged.usage))
         if kind != "change":
             break
     return Judgement(event, tuple(verdicts))
@@ -187,10 +192,10 @@ async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context:
 def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["change", "block", "ask"], str]:
     """Return the kind of a verdict and its reason. Raises `UsageError` for what is none."""
     match verdict:
-        case Change(event=changed):
+        case Change(event=changed, reason=reason):
             if flaw := _find_flaw(event, changed):
                 raise UsageError(flaw)
-            return "change", ""
+            return "change", str(reason)
         case Block(reason=reason):
             return "block", str(reason) or "no reason given"
         case AskPerson(reason=reason):

@@ -279,8 +279,9 @@ class Effects(Protocol):
         unknown outcome; an equal call with an unknown outcome counts, too."""
         ...
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """Return a person's decision, or `None` if it is pending and the run parks."""
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
+        """Return a person's decision, or `None` if it is pending and the run parks. `asker` is the hook that asks, if
+        one does."""
         ...
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import time
 from collections import deque
@@ -23,11 +24,13 @@ from urllib.parse import quote, unquote
 from typing_extensions import TypeVar
 
 from .._internal.foreign_text import make_well_formed
-from .._internal.redaction import redact
-from ..errors import UsageError
+from .._internal.redaction import encode_secret, redact, redact_also
+from ..errors import NotDone, UsageError
 from .events import Reported
+from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, Observation, Usage
 
+FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
 Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
 _Deps = TypeVar("_Deps", default=Any, covariant=True)
 CALLERS_HEADER = "X-Retinue-Callers"
@@ -218,7 +221,10 @@ class RunContext(Generic[_Deps]):
         watch: Is called with the run's key and each request to a model (`Ask`), for a person who watches the run.
         parks: Says whether an interrupted run is continued later, or by another process.
         progress: How far the run is.
+        find_secret: Finds a secret of the user, or of the tenant, by its name.
+        revealed: The secrets that were found, in all forms in which they are replaced in texts.
         confirm: Looks up whether this process still has the run. Raises if it has not.
+        stored: What a store knows of the run's user, if the run has a store.
     """
 
     deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -238,6 +244,25 @@ class RunContext(Generic[_Deps]):
     parks: Callable[[], bool] = lambda: False
     progress: Progress = field(default_factory=Progress)
     confirm: Callable[[], Awaitable[None]] = _confirm_nothing
+    find_secret: FindSecret | None = field(default=None, repr=False)
+    revealed: set[str] = field(default_factory=set, repr=False)
+    stored: UserRecords | None = None
+
+    async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
+        """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run
+        was given as `secrets`, or the variable `name` of the environment. From then on, it is replaced in whatever
+        tools return to this run. Raises `NotDone` if there is none, which tells the model."""
+        found = os.environ.get(name) if self.find_secret is None else await self.find_secret(of, name)
+        if not found:
+            whose = "the user of this run" if of == "user" else "the tenant of this run"
+            raise NotDone(f"{whose} has no secret {name}: it has to be set first, outside of this conversation")
+        self.revealed.update(encode_secret(found))
+        return found
+
+    @property
+    def records(self) -> UserRecords:
+        """What is known of the run's user: by the store, or by this process."""
+        return self.stored or OfProcess(self.tenant, self.user)
 
     @property
     def trace_id(self) -> str:
@@ -275,7 +300,7 @@ class RunContext(Generic[_Deps]):
 
     def of_run(self, run: str, agent: str = "") -> RunContext[_Deps]:
         """Return the context of a run that begins here."""
-        return replace(self, run=run, agent=agent, progress=Progress())
+        return replace(self, run=run, agent=agent, progress=Progress(), revealed={*self.revealed})
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell other servers who calls: the path of callers, and the span of the run."""
@@ -290,6 +315,9 @@ _NOWHERE: RunContext[Any] = RunContext()
 def current_run() -> RunContext[Any]:
     """Return the context of the current task."""
     return _CURRENT.get(_NOWHERE)
+
+
+redact_also(lambda: current_run().revealed)
 
 
 def enter_run_context(context: RunContext[Any]) -> None:
@@ -312,6 +340,15 @@ def check_fresh() -> None:
     run = current_run()
     if run.call is not None and run.call.effects != "read" and time.monotonic() > run.progress.fresh_until:
         raise StaleCall
+
+
+def find_among(secrets: Mapping[str, str]) -> FindSecret:
+    """Return what finds these secrets, whosever they are."""
+
+    async def find(of: Literal["user", "tenant"], name: str) -> str | None:
+        return secrets.get(name)
+
+    return find
 
 
 def charge_usage(usage: Callable[[], Usage]) -> None:

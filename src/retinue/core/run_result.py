@@ -44,7 +44,7 @@ class RunResult(Generic[_Answer]):
     is not: the limit that ran out, the calls that wait for a person and why, or what failed. `return_values` is
     everything the strategy returned, with the answer under `output`. `events` is the log, from which the run can be
     resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls. `answers` is
-    the type of the answer, `None` if it is text."""
+    the type of the answer, `None` if it is text. `run` is the run's key: its id in the store, if the agent has one."""
 
     question: str
     text: str
@@ -57,6 +57,7 @@ class RunResult(Generic[_Answer]):
     return_values: Mapping[str, Any] = field(default_factory=dict)
     best_answer: str = ""
     children: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    run: str = field(default="", compare=False, repr=False)
     answers: AnswerType | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -152,9 +153,10 @@ def fold_result(
     seconds: float = 0.0,
     children: Mapping[str, tuple[Event, ...]] = MappingProxyType({}),
     answers: AnswerType | None = None,
+    run: str = "",
 ) -> RunResult[Answer]:
-    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` and
-    `answers` as there."""
+    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children`,
+    `answers` and `run` as there."""
     end = find_ending(events)
     question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
@@ -169,6 +171,7 @@ def fold_result(
         end.values,
         end.answer or end.best,
         children,
+        run,
         answers,
     )
 

@@ -239,16 +239,25 @@ class Step:
     observations: tuple[Observation, ...]
 
 
+Always = Literal["", "call", "tool"] | Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision(WithFields):
     """A person's decision on an action that waits for approval. `approve` runs it, and `edit` runs it with
     `tool_input`. `reject` skips it and tells the model why. `respond` skips it and gives the model `message` and
-    `files` as the tool's output."""
+    `files` as the tool's output.
+
+    With `always`, such calls are allowed to this user from now on: `call`, with the same input; `tool`, with any; or
+    with arguments that fit patterns, by their names. `policy` is the id of what was so decided before, if nobody was
+    asked this time."""
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
+    always: Annotated[Always, UNSAID] = ""
+    policy: Annotated[str, UNSAID] = ""
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.component import Configurable
+from ..core.context_templates import fill_headers, has_template
+from ..core.run_context import current_run
 from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
@@ -22,11 +24,16 @@ if TYPE_CHECKING:
     from .session import Session
 
 
+UNUSED = 300.0  # seconds after which a user's connection is closed
+
+
 class MCPTools(Configurable):
     """The tools of an MCP server: `Agent(tools=[*MCPTools("files", command="uvx", args=["…"]).tools()])`.
 
     The server is started on first use and runs until `stop`, or until this object or the program ends. If it dies, the
-    next call restarts it. Raises `UsageError` for invalid arguments.
+    next call restarts it. If `headers` have templates (`${user.secret:NAME}`), each user has a connection of their own,
+    which is closed when it was not used for a while; the tools are listed with what the environment has of these.
+    Raises `UsageError` for invalid arguments.
 
     Args:
         name: The server's name; its tools are called `name_tool`.
@@ -73,7 +80,9 @@ class MCPTools(Configurable):
         given = {key: self.given[key] for key in ("command", "args", "env", "url", "headers", "seconds")}
         self._server = Server(name, cwd=None if cwd is None else Path(cwd), guard=guard, **given)
         self._approved: Mapping[str, Offer] | None = None
-        self._session: Session | None = None
+        self._personal = any(map(has_template, self.given["headers"].values()))
+        self._sessions: dict[tuple[str, ...], Session] = {}  # by user, and by the values of the headers
+        weakref.finalize(self, _let_go, self._sessions).atexit = False  # at exit, nobody can call it any more
 
     async def tools_async(self) -> list[Tool]:
         """Return the tools: the approved ones without starting the server, or without `pins` those the server offers.
@@ -106,7 +115,8 @@ class MCPTools(Configurable):
 
     async def offered_async(self) -> Offered:
         """Return what the server offers now (of the chosen `tools`), approved or not. Raises `ToolError`."""
-        offered = await run_in_background(self._open_session().list_offers())
+        headers = await fill_headers(self.given["headers"], leave_out=True) if self._personal else None
+        offered = await run_in_background(self._open_session((), headers).list_offers())
         chosen = self.given["tools"] or [*offered.offers, *offered.refused]
         return Offered(
             {name: offered.offers[name] for name in chosen if name in offered.offers},
@@ -122,28 +132,40 @@ class MCPTools(Configurable):
         if self.pins is None:
             raise UsageError(f"{self.name}: give a file for the approved tools: pins='retinue.pins.json'")
         write_pins(self.pins, read_pins(self.pins) | {self.name: dict(offered.offers)})
-        if self._session is not None:
-            self._session.approve(offered.offers)
+        for session in self._sessions.values():
+            session.approve(offered.offers)
 
     async def stop_async(self) -> None:
         """End the server's process or session, and everything the server started."""
-        if self._session is not None:
-            await run_in_background(self._session.stop())
+        for session in list(self._sessions.values()):
+            await run_in_background(session.stop())
 
     def stop(self) -> None:
         """Blocking version of `stop_async`."""
         run_blocking(self.stop_async())
 
-    def _open_session(self) -> Session:
-        if self._session is None:
+    async def find_session(self) -> Session:
+        """Return the connection for the current run: if its user matters, that of its user. Raises `NotDone` if the run
+        lacks what a header needs."""
+        if not self._personal:
+            return self._open_session()
+        headers, here = await fill_headers(self.given["headers"]), current_run()
+        for whose in [one for one, session in list(self._sessions.items()) if one and session.is_unused]:
+            self._sessions.pop(whose).let_go()
+        return self._open_session((here.tenant, here.user, *headers.values()), headers)
+
+    def _open_session(self, whose: tuple[str, ...] = (), headers: Mapping[str, str] | None = None) -> Session:
+        if whose not in self._sessions:
             try:
                 from .session import Session
             except ModuleNotFoundError as error:
                 raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
             pinned = self._approved if self.pins is None else read_pins(self.pins).get(self.name, {})
-            self._session = Session(self._server, pinned)
-            weakref.finalize(self, self._session.let_go).atexit = False  # at exit, nobody can call it any more
-        return self._session
+            if pinned is None and () in self._sessions:
+                pinned = self._sessions[()].pinned
+            server = replace(self._server, personal=headers)
+            self._sessions[whose] = Session(server, pinned, UNUSED if whose else None)
+        return self._sessions[whose]
 
     def _make_tool(self, offer: Offer) -> Tool:
         given = {"effects": offer.effects} | self.given["options"].get(offer.name, {})
@@ -156,6 +178,11 @@ class MCPTools(Configurable):
             raise UsageError(f"{self.name}: options of {offer.name}: {error}") from error
 
 
+def _let_go(sessions: Mapping[tuple[str, ...], Session]) -> None:
+    for session in sessions.values():
+        session.let_go()
+
+
 @dataclass(frozen=True)
 class Remote:
     """A tool on a server. `repeatable` means that a call may be repeated if the server dies during it."""
@@ -166,7 +193,7 @@ class Remote:
 
     async def __call__(self, **arguments: Any) -> str:
         """Call the tool. Raises `ToolError`."""
-        session = self.server._open_session()
+        session = await self.server.find_session()
         from .messages import read_result_text
 
         called = session.call(self.name, arguments, repeatable=self.repeatable)

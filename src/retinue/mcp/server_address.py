@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._internal.redaction import redact_excerpt, register_named_secrets, register_url_secrets
+from ..core.context_templates import describe_bad_template
 from ..net.ssrf_guard import SsrfGuard
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
@@ -18,6 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server and its address; `seconds` limits connecting and listing. A `guard` says where `url` may lead.
+    `personal` are the headers with what the templates in `headers` stand for, for one user.
 
     Fields that may hold secrets are left out of its `repr`.
     """
@@ -31,6 +33,7 @@ class Server:
     cwd: Path | None = None
     seconds: float = 30.0
     guard: SsrfGuard | None = field(default=None, repr=False)
+    personal: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         register_named_secrets(self.env)
@@ -66,6 +69,8 @@ def _find_settings_problems(given: Mapping[str, Any]) -> Iterator[tuple[str, str
         pairs = given.get(key) or {}
         if not all(isinstance(one, str) and "\n" not in f"{name}{one}" for name, one in pairs.items()):
             yield key, f"{key}: want a mapping of names to single-line texts; put numbers in quotes"
+        elif problem := next(filter(None, map(describe_bad_template, pairs.values())), ""):
+            yield key, f"{key}: {problem}"
 
 
 def _is_address(url: str) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
@@ -49,9 +50,12 @@ _live: WeakSet[Session] = WeakSet()  # the open sessions
 
 
 class Session:
-    """The connection. `pinned` holds the approved tools; `None` approves the server's first offer."""
+    """The connection. `pinned` holds the approved tools; `None` approves the server's first offer. It is closed after
+    so many `seconds` in which nobody called a tool (`None`: never)."""
 
-    def __init__(self, server: Server, pinned: Mapping[str, Offer] | None) -> None:
+    def __init__(self, server: Server, pinned: Mapping[str, Offer] | None, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._called = time.monotonic()
         self.server = server
         self.pinned = pinned
         self.offered = Offered({}, {})
@@ -120,6 +124,7 @@ class Session:
     async def _send_call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
         self._under_way += 1
+        self._called = time.monotonic()
         try:
             params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
             return await request_raw_result(session, types.CallToolRequest(params=params))
@@ -164,6 +169,11 @@ class Session:
         """Close the connection; a later call reopens it."""
         self._end()
         await self._wait_until_closed()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody called a tool for so long that the connection is closed."""
+        return self._seconds is not None and not self._under_way and time.monotonic() - self._called >= self._seconds
 
     def let_go(self) -> None:
         """Close the connection, from any thread and without waiting."""
@@ -254,9 +264,9 @@ class Session:
         """Wait until the connection is lost or stopped. On news, or after idle time, check the tool list."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(IDLE):
+                async with asyncio.timeout(IDLE if self._seconds is None else min(IDLE, self._seconds)):
                     await self._news.wait()
-            if self._stopping or self._lost.event.is_set():
+            if self._stopping or self._lost.event.is_set() or self.is_unused:
                 return
             if self._news.is_set() or not self._under_way:
                 self._news.clear()

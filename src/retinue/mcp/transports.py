@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anyio
@@ -149,8 +149,9 @@ async def _end_process(process: Process) -> None:
 async def connect_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of messages from and to `server`."""
     assert server.url is not None
-    headers = {**server.headers, "Accept-Encoding": "identity"}
-    transport = _CarefulTransport(lost, server.guard)
+    own = server.headers if server.personal is None else server.personal
+    headers = {**own, "Accept-Encoding": "identity"}
+    transport = _CarefulTransport(lost, server.guard, (httpx2.URL(server.url), own))
     async with (
         httpx2.AsyncClient(transport=transport, headers=headers, timeout=_TIMEOUT, trust_env=False) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
@@ -163,20 +164,30 @@ class _CarefulTransport(httpx2.AsyncHTTPTransport):
     goes to an address that was checked for it.
 
     A call is never sent to where a redirect leads, since it may have been executed. A server that redirects was asked
-    something else before, and where that led is where calls are sent.
+    something else before, and where that led is where calls are sent; another host gets none of the `credentials`,
+    which are the configured address and its headers.
     """
 
-    def __init__(self, lost: Disconnect, guard: SsrfGuard | None) -> None:
+    def __init__(
+        self, lost: Disconnect, guard: SsrfGuard | None, credentials: tuple[httpx2.URL, Mapping[str, str]]
+    ) -> None:
         super().__init__()
         self._lost = lost
         self._guard = guard
+        self._credentials = credentials
         self._moved: dict[str, httpx2.URL] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        asked = f"{request.url}"
+        if request.method == "POST":
+            request.url = self._moved.get(asked, request.url)
+        (server, headers), goes = self._credentials, request.url
+        upgraded = (goes.host, goes.scheme, server.scheme) == (server.host, "https", "http")
+        if not upgraded and (goes.scheme, goes.host, goes.port) != (server.scheme, server.host, server.port):
+            for name in headers:
+                request.headers.pop(name, None)
         if request.method != "POST":
             return await self._exchange(request)
-        asked = f"{request.url}"
-        request.url = self._moved.get(asked, request.url)
         try:
             response = await self._exchange(request)
             if response.is_redirect and b'"tools/call"' not in request.content:

@@ -181,7 +181,7 @@ class RecordedEffects:
         """Stream a reply that the log does not have."""
         raise NotImplementedError
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return the recorded decision, if there is one."""
         recorded = self._next
         return recorded.decision if isinstance(recorded, Resumed) and recorded.call_id == action.id else None
@@ -302,9 +302,9 @@ class ContinuedRun(RecordedEffects):
             f"the log does not fit this run: its event {self._at} is {recorded!r:.200}, here comes {event!r:.200}"
         )
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return the recorded decision, or else ask a person."""
-        return await super().consult(action, problem) or await self._world.consult(action, problem)
+        return await super().consult(action, problem) or await self._world.consult(action, problem, asker)
 
 
 def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:

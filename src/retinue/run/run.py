@@ -106,7 +106,7 @@ class Run(Generic[Answer]):
         self._begun = tuple(self.log)
         self.budget = spec.budget
         self._spec = spec
-        self._task = Task(question, spec.tools, _read_history(history))
+        self._task = Task(question, spec.tools, read_history(history))
         self._decisions = earlier.decisions
         self._nested = NestedRuns(self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
@@ -225,7 +225,7 @@ class Run(Generic[Answer]):
             history=(*recalled, *self._task.history),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
-            **{name: one for name, one in self.given.items() if name != "deps"},
+            **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
 
     async def _find_abilities(self) -> Capabilities:
@@ -305,7 +305,7 @@ class Run(Generic[Answer]):
     @property
     def result(self) -> RunResult[Answer]:
         """The outcome of the run so far."""
-        return fold_result(self.log, self._seconds, self._nested.children, self._spec.answers)
+        return fold_result(self.log, self._seconds, self._nested.children, self._spec.answers, self.key)
 
 
 @dataclass(slots=True)
@@ -366,7 +366,7 @@ class NestedRuns:
             self.listener(f"{call}/{path}" if path else call, event)
 
 
-def _read_history(history: Any) -> tuple[Message, ...]:
+def read_history(history: Any) -> tuple[Message, ...]:
     """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
     several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
     found = list(history or ()) if several else [history]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
@@ -23,6 +24,7 @@ from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import REGARDLESS, RunRow, RunValues
+from ..store.user_records import StoredRecords
 from .cancellation import cancel_members, fail_drive
 from .drive_context import DriveContext
 from .failpoints import failpoint
@@ -49,6 +51,7 @@ class Drive:
         self._cancelled = False
         self._found: Mapping[str, Found] = {}  # its members that are at work, or have ended since
         self.caller = lease.run.parent_id
+        self.root = lease.run.root_id
 
     def cancel(self) -> None:
         """Interrupt the run's current work."""
@@ -120,6 +123,7 @@ class Drive:
         self, writer: LogWriter, error: RetinueError, end: Stopped, code: str = "server_error"
     ) -> DriveEnd:
         """Suspend the run if its agent has changed, and end it otherwise."""
+        self._context.failed(self._run.id, error)
         if isinstance(error, AgentChanged) or (self._run.snapshot and isinstance(error, LogMismatch)):
             return await self._suspend(writer, error)
         logger.warning("the run %s failed: %s", self._run.id, error)
@@ -133,8 +137,9 @@ class Drive:
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
         asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
-        enter_run_context(replace(current_run(), confirm=writer.confirm))
-        live.files, live.keep_files = assigned.files, assigned.keep_files
+        stored = StoredRecords(self._context.database, run.tenant, run.user, writer.count_at_once)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored))
+        live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}
@@ -157,10 +162,15 @@ class Drive:
                 if isinstance(event, ENDINGS):
                     event = quota.end_of(event)
                     rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
-                    return event if rests or not self._context.parking.is_set() else None
+                    return event if rests or not self._is_left() else None
                 if not await writer.note(event, free, members):
                     live.cancel()
         return None
+
+    def _is_left(self) -> bool:
+        """Whether this process leaves the run to others, so that its interruption is not its end."""
+        task = asyncio.current_task()
+        return self._context.parking.is_set() or (task is not None and task.cancelling() > 0)
 
     async def _hand_over(self, writer: LogWriter, children: ChildRuns) -> DriveEnd:
         """Leave the run to its members, holding nothing. Whatever ends them lets it go on."""

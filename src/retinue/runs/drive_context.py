@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from ..errors import RetinueError
 from ..limits.places import Room
 from ..limits.quotas import QuotaWatch
 from ..store.database import Database
@@ -53,6 +54,7 @@ class DriveContext(ABC):
         self.snapshots = SnapshotWriter()
         self.quotas = QuotaWatch(database)
         self.meter: RunMetrics | None = None
+        self.failed: Callable[[str, RetinueError], None] = lambda run_id, error: None  # told why a run cannot go on
         self.parking = asyncio.Event()
         self.set_aside: set[str] = set()  # suspended runs that this process has tried, or suspended itself
         self.parked = ParkedRuns()

@@ -23,6 +23,7 @@ from ..store.due import Due, Reason
 from ..store.event_log import Entry, Fenced
 from ..store.run_queries import find_run
 from ..store.run_row import RunRow
+from ..store.sealed_secrets import SecretOwner, secrets_for
 from .cancellation import discard_run
 from .drive import Drive, DriveEnd
 from .drive_context import DriveContext
@@ -30,6 +31,7 @@ from .failpoints import failpoint
 from .leases import Lease, acquire_epoch, claim_runs, park_runs
 from .run_input import RunInput
 from .run_traces import LostTraces
+from .teams import read_origin
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +168,16 @@ class Runs(DriveContext):
         if any(drive.caller is not None for drive in self._live.values()):
             self.wake(looks=True)
 
+    async def leave(self, run_id: str) -> None:
+        """Stop driving a run and its members, and leave them to whoever goes on with them."""
+        mine = [run_id, *(one for one, drive in self._live.items() if drive.root == run_id)]
+        tasks = [self._tasks[one] for one in mine if one in self._tasks]
+        self._wanted.difference_update(mine)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.database.write(partial(park_runs, run_ids=mine, process=self.database.process))
+
     def halted(self, run: RunRow | None) -> None:
         """See to what follows when a run was ended from outside: it is interrupted, and its readers are told."""
         if run is None:
@@ -290,8 +302,12 @@ class Runs(DriveContext):
     async def _drive_leased(self, lease: Lease) -> DriveEnd:
         run_id, began = lease.run.id, time.perf_counter()
         context = current_run()
-        if context.run == run_id and not context.request:  # it was requested of another process, or before a restart
-            enter_run_context(replace(context, request=str(lease.run.request.get(STORED_ID, ""))))
+        if context.run == run_id:  # perhaps it was requested of another process, or before a restart
+            known = context.request or str(lease.run.request.get(STORED_ID, ""))
+            whose = SecretOwner(lease.run.tenant, lease.run.user)
+            finds = secrets_for(self.database, whose)
+            told = {"tenant": whose.tenant, "user": whose.user or "", **read_origin(lease.run)}
+            enter_run_context(replace(context, request=known, find_secret=finds, revealed=set(), **told))
         end: DriveEnd = "parked"
         drive = self._live[run_id] = Drive(self, lease)
         if run_id in self._interrupted:

@@ -65,6 +65,7 @@ class DueRuns:
         mode: Whether this process drives runs: "auto" if no workers live.
         patience: The seconds for which the first attempt of a suspect is watched; each further one is watched four
             times as long.
+        serves: Whether this process is to let a run go on; runs that are late are ended in any case.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class DueRuns:
         admit: Callable[[Connection, str], bool] = lambda connection, run_id: False,
         mode: DriveMode = "yes",
         patience: float = 0.5,
+        serves: Callable[[Due], bool] = lambda due: True,
     ) -> None:
         self._runs = runs
         self._admit = admit
         self._mode = mode
         self._patience = patience
+        self._serves = serves
         self._process = runs.database.process
         self._tasks: list[asyncio.Task[None]] = []
         self._suspects: set[str] = set()  # that wait for one another
@@ -90,16 +93,16 @@ class DueRuns:
     async def join(self) -> None:
         """Enter this process, have done what is due, and go on with that in the background."""
         dead = await self._runs.traces.find_dead()
-        await self._runs.database.write(partial(enter, process=self._process))
+        alone = not self._runs.database.is_shared
+        await self._runs.database.write(partial(enter, process=self._process, alone=alone))
         self._send_spans(dead)
         await self._follow_clock()
         await self.look()
         works = {"runs that are due": self._keep_looking}
         if self._runs.database.is_shared:
-            works |= {
-                "signs of life": self._keep_alive,
-                "notifications of other processes": self._runs.notifier.keep_listening,
-            }
+            works["signs of life"] = self._keep_alive
+        if self._runs.database.notifies:
+            works["notifications of other processes"] = self._runs.notifier.keep_listening
             self._runs.notifier.announce_due()  # a worker that begins lets servers rest
         for name, work in works.items():
             self._tasks.append(asyncio.create_task(supervise(name, work), name=name))
@@ -193,7 +196,7 @@ class DueRuns:
         runs.drives, found = await runs.database.read(work)
         if not runs.drives or (asks and sum(one.reason is Reason.DRIVE for one in found) < _MOST):
             runs.room.waiting.clear()  # what is found is all there is
-        return found
+        return [one for one in found if one.reason in (Reason.INTERRUPT, Reason.LATE) or self._serves(one)]
 
     def _note(self, found: Iterable[Due]) -> None:
         """Note the runs that wait for somebody to drive them. One that this process has just acquired is about to

@@ -32,7 +32,7 @@ Wake: TypeAlias = Callable[[], None]
 _KEPT = 100  # items buffered for a slow subscriber; beyond that, it reads from the log again
 _IDS = 50  # at most so many runs are read, and have news, in a notification
 _GATHERS = 0.03  # seconds between two notifications of a process: what comes meanwhile goes into one
-_ALONE = 1.0  # seconds between two looks at a SQLite file, which only commands change beside this process
+_ALONE = 1.0  # seconds between two looks at a file that only commands change beside this process
 
 
 class Notifier:
@@ -161,7 +161,7 @@ class Notifier:
         return kept.values()
 
     def _send(self, *, always: bool = False) -> None:
-        if self._database.is_shared and (self._sending is None or self._sending.done()):
+        if self._database.notifies and (self._sending is None or self._sending.done()):
             self._sending = _beside("notifications", partial(self._keep_sending, always))
 
     async def _keep_sending(self, always: bool) -> None:
@@ -197,7 +197,7 @@ class Notifier:
                 self._send()
 
     async def _look(self) -> None:
-        shared = self._database.is_shared  # on SQLite, nobody else drives
+        shared = self._database.is_shared  # otherwise nobody else drives
         followed = [one for one in self.subscribed if shared or one not in self._here]
         found = await self._database.read(partial(marks_of, run_ids=followed))
         before, self._marks = self._marks, {}

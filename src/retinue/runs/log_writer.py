@@ -145,6 +145,7 @@ class LogWriter:
         self.live: Sized = ()
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None
+        self._counts_at_once = False
         self._written = len(self.log)
         self._verdicts: list[Judged] = []
         self._counted = 0  # of the log's entries; earlier drives may have counted more
@@ -158,6 +159,10 @@ class LogWriter:
         self._telling: asyncio.TimerHandle | None = None  # a write that `_write_later` scheduled
         self._late = False  # deltas became due during another write
         self._said_at = 0.0  # in loop time
+
+    def count_at_once(self) -> None:
+        """Have each append count what it says was used."""
+        self._counts_at_once = True
 
     async def note(self, event: Event | Delta, free: Set[str], members: Set[str]) -> bool:
         """Append an event of the run as it occurs, and write it when it must be: what a call may do to the world only
@@ -296,7 +301,8 @@ class LogWriter:
         fresh = not self._database.is_shared
         while not fresh:
             began = time.monotonic()
-            run = await self._database.read(partial(find_run, run_id=self.run.id, request=self.run.request))
+            find = partial(find_run, run_id=self.run.id, request=self.run.request)
+            run = await self._database.read(find, small=True)
             if run is None or run.status == "cancelling" or run.ending is not None:
                 return False
             if run.epoch != self.run.epoch:
@@ -344,7 +350,7 @@ class LogWriter:
         """Submit the unwritten events; `lone` as in `Database.submit`."""
         entries = self.log[self._written :]
         counts = change is not None or len(self.log) - self._counted >= _UNCOUNTED
-        if counts or (self.quota is not None and self.quota.is_limited):
+        if counts or self._counts_at_once or (self.quota is not None and self.quota.is_limited):
             self._counted = len(self.log)
         work = partial(
             append_entries,

@@ -72,7 +72,7 @@ def fork_run(connection: Connection, run_id: str, ttl: int, edits: ForkEdits = F
     if run.suspended:
         cancel_run(connection, run)
     insert_run(connection, fork)
-    count_run(connection, fork.tenant, fork.created_at, "forks")
+    count_run(connection, fork.tenant, fork.created_at, "forks", fork.user)
     copy_belongings(connection, run.id, fork.id)
     append_entries(connection, fork, _entries(log, kept))
     mark_counted(connection, fork.id, len(kept))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..agent import Agent
 from ..core.tools.toolbox import KeepFiles
@@ -16,7 +17,8 @@ class RunInput:
     without their bytes.
 
     `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
-    handed the conversation over to it. `keep_files` stores what its tools return.
+    handed the conversation over to it. `keep_files` stores what its tools return. `given` is
+    what its context is told (`Run.given`).
     """
 
     agent: Agent
@@ -25,3 +27,4 @@ class RunInput:
     path: str = ""
     files: Sequence[File] = ()
     keep_files: KeepFiles | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)

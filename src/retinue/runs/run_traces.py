@@ -107,7 +107,8 @@ class LostTraces:
         return await self._database.read(self._dead)
 
     def _dead(self, connection: Connection) -> Sequence[str]:
-        new = [one for one in dead_processes(connection, self._database.process) if one not in self._buried]
+        dead = dead_processes(connection, self._database.process, alone=not self._database.is_shared)
+        new = [one for one in dead if one not in self._buried]
         self._buried.update(new)
         return new
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from ..core.tools.signature import InvalidInput, build_schema_signature
 from ..core.values import Decision, Usage
 from ..errors import UsageError
 from ..store.clock import CLOCK
@@ -29,6 +30,19 @@ class FurtherRequest(NamedTuple):
     input: Sequence[Mapping[str, Any]]
     include: Sequence[str] | None
     calls: Sequence[str]
+
+
+def describe_bad_edit(run: RunRow, decisions: Mapping[str, Decision]) -> str:
+    """Return what is wrong with edited arguments that do not fit their tool, which nobody would see otherwise; empty
+    if nothing is."""
+    for call in run.waiting:
+        edited = decisions[call["id"]].tool_input if call["id"] in decisions else None
+        if edited is not None and "schema" in call:
+            try:
+                build_schema_signature(call["schema"]).arguments(edited)
+            except InvalidInput as error:
+                return f"The edited arguments of {call['tool']} are not valid: {error}"
+    return ""
 
 
 def submit_decisions(

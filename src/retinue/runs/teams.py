@@ -168,7 +168,13 @@ def _origin(caller: RunRow) -> dict[str, Any]:
     kept = {
         name: said for name in ("callers", STORED_ID, TRACE_HEADER, STATE_HEADER) if (said := caller.request.get(name))
     }
-    return {"top": caller.request.get("top", caller.agent), **kept}
+    return {"top": caller.request.get("top", caller.agent), "said": read_origin(caller), **kept}
+
+
+def read_origin(run: RunRow) -> dict[str, Any]:
+    """Return the thread and the metadata of a run; of a member, those of the run at the top as it began."""
+    said = run.request.get("said") if run.kind == "member" else None
+    return dict(said or {"thread": run.thread_id or "", "metadata": dict(run.metadata)})
 
 
 def settle_caller(

@@ -200,7 +200,6 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
             if said.ended:
                 yield {
                     "tenant": run.tenant,
-                    "user": run.user,
                     "id": message_id(run.id, said.number),
                     "created_at": int(said.began),
                     "thread_id": run.thread_id,
@@ -210,11 +209,16 @@ def messages_of(run: RunRow, log: Sequence[Entry], status: str) -> Iterator[Mapp
 
 
 def message_body(
-    run: RunRow, text: str, at: int, reason: str | None, annotations: Sequence[Mapping[str, Any]] = ()
+    run: RunRow,
+    text: str,
+    at: int,
+    reason: str | None,
+    annotations: Sequence[Mapping[str, Any]] = (),
+    role: str = "assistant",
 ) -> dict[str, Any]:
     """Return the body of a run's message. `reason` says why it is incomplete, if it is."""
     return {
-        "role": "assistant",
+        "role": role,
         "content": [{"type": "text", "text": {"value": text, "annotations": list(annotations)}}],
         "assistant_id": run.request.get("assistant_id"),
         "attachments": [],

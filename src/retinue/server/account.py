@@ -21,12 +21,13 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.get("/key")
 async def retrieve_key(context: ContextDep) -> Object:
-    """Retrieve the tenant and the scopes of the key. `prompts` says whether it sees the prompts of agents."""
+    """Retrieve the tenant, the user and the scopes of the key. `prompts` says whether it sees the prompts of agents."""
     scopes = context.scope.scopes
     return {
         "id": context.scope.key_id,
         "object": "key",
         "tenant": context.scope.tenant,
+        "user": context.scope.user,
         "scopes": ["all"] if scopes is None else list(scopes),
         "prompts": sees_prompts(scopes),
     }

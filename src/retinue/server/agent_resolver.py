@@ -19,6 +19,7 @@ from ..core.tools.tool import Tool
 from ..core.values import Message
 from ..limits.shares import TenantShares
 from ..runs import RunInput
+from ..runs.agent_versions import AgentVersions
 from ..runs.leases import is_new
 from ..store.run_belongings import conversation_of, files_of_run
 from ..store.run_queries import last_handoff
@@ -26,7 +27,6 @@ from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from ..store.thread_messages import messages_on
 from .agents.call_circles import ServerId, enter_run
-from .agents.deployment import AgentVersions
 from .agents.overrides import HOSTED, override_agent, wanted_schema
 from .content.conversation import question_in, tool_exchanges, truncate_history, with_states
 from .content.message_files import FileLoader, with_file_data, with_shown_parts
@@ -65,7 +65,7 @@ class AgentResolver:
         one that cannot go on with the agent that it began with."""
         await enter_run(run, self._server)
         agent = await self._versions.agent_of(run)
-        scope = TenantView(run.tenant, quota=self._options.quota)
+        scope = TenantView(run.tenant, quota=self._options.quota, user=run.user)
         loader = FileLoader(self._database, scope, self._shares, self._options.image_hosts)
         keep = partial(loader.keep_results, run_id=run.id)
         files = () if is_new(run) else await self._database.read(partial(files_of_run, run_id=run.id))
@@ -98,7 +98,7 @@ class AgentResolver:
         more: list[Tool] = []
         if any(one.get("type") in HOSTED for one in wishes):
             resources = await self._database.read(partial(resources_of, run=run))
-            more = await self._hosted.tools(TenantView(run.tenant), wishes, resources)
+            more = await self._hosted.tools(TenantView(run.tenant, user=run.user), wishes, resources)
         if run.agent in self._memory.deployment.extensible:
             more += await self._registered.tools(run)
         schemas = [wishes, wanted_schema(run.request.get("response_format")) or ()]
@@ -118,7 +118,9 @@ class AgentResolver:
         kept = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(kept, otherwise=run.request.get("instructions") or "")
         if any(turn.calls for turn in turns):
-            turns = await self._database.read(partial(with_states, scope=TenantView(run.tenant), turns=turns))
+            turns = await self._database.read(
+                partial(with_states, scope=TenantView(run.tenant, user=run.user), turns=turns)
+            )
         return await with_file_data(self._database, run.tenant, [*turns, asked])
 
 

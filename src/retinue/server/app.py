@@ -20,7 +20,7 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..limits.quotas import KINDS
 from ..limits.rate import KeyThrottle
 from ..store.api_keys import Keys
-from . import account, health, memories
+from . import account, health, memories, policies, secrets
 from .a2a import routes as a2a
 from .assistants import assistants, runs, threads
 from .chat import routes as chat
@@ -59,10 +59,12 @@ ROUTERS = (
     embeddings.router,
     audio.router,
     memories.router,
+    policies.router,
     tools.router,
     studio_agents.router,
     studio_evals.router,
     account.router,
+    secrets.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check

@@ -60,7 +60,7 @@ async def only_shown(server: Server) -> AsyncIterator[None]:
     """Leave what is stored as it is while in the block. News of other processes' runs arrive."""
     server.runs.drives = False
     tasks = []
-    if server.database.is_shared:
+    if server.database.notifies:
         listening = supervise("notifications of other servers", server.runs.notifier.keep_listening)
         tasks.append(asyncio.create_task(listening))
     try:

@@ -27,7 +27,16 @@ from ..memory.stored_memory import cut
 from ..store.audit_log import record
 from ..store.database import Database
 from ..store.event_log import Entry
-from ..store.memory_states import MemoryState, Owner, forget, owner_of, put_state, read_states, thread_name, user_name
+from ..store.memory_states import (
+    MemoryState,
+    Owner,
+    login_name,
+    owner_of,
+    put_state,
+    read_states,
+    thread_name,
+    user_name,
+)
 from ..store.run_row import RunRow
 from ..store.tables import memories as memory_rows
 from ..store.tenant_view import Kept, TenantView
@@ -154,7 +163,9 @@ def _chosen(
 ) -> list[ColumnElement[bool]]:
     if user is not None and thread_id is not None:
         raise ApiError(400, "Invalid 'thread_id': name either a user or a thread.", param="thread_id")
-    where = [] if user is None else [memory_rows.c.owner == user_name(user)]
+    where: list[ColumnElement[bool]] = (
+        [] if user is None else [memory_rows.c.owner.in_([user_name(user), login_name(user)])]
+    )
     where += [] if thread_id is None else [memory_rows.c.owner == thread_name(thread_id)]
     return where + ([] if model is None else [memory_rows.c.agent == model])
 
@@ -185,7 +196,7 @@ async def delete_memories(context: ContextDep, chosen: Chosen, model: str | None
         raise ApiError(400, "Missing required parameter: 'user'.", param="user", code="missing_required_parameter")
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        number = forget(connection, scope.tenant, *chosen)
+        number = scope.remove(connection, memory_rows, *chosen)
         if number:
             record(connection, scope.author, scope.tenant, "memory.deleted", "", {"number": number})
         return number
@@ -199,7 +210,7 @@ async def delete_memory(context: ContextDep, memory_id: str) -> Object:
     """Delete one memory."""
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        number = forget(connection, scope.tenant, memory_rows.c.id == memory_id)
+        number = scope.remove(connection, memory_rows, memory_rows.c.id == memory_id)
         if number:
             record(connection, scope.author, scope.tenant, "memory.deleted", memory_id)
         return number
@@ -218,7 +229,7 @@ def _object(row: Kept) -> Object:
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "model": row.agent,
-        "user": name if whose == "user" else None,
+        "user": name if whose in ("user", "login") else None,
         "thread_id": name if whose == "thread" else None,
         "kind": row.kind,
         "bytes": row.bytes,

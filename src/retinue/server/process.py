@@ -27,6 +27,7 @@ from ..limits.rate import Bounds, KeyLimits
 from ..limits.shares import TenantShares
 from ..models.prompt_states import SWITCH
 from ..runs import Runs
+from ..runs.agent_versions import AgentVersions
 from ..runs.due import DriveMode
 from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
 from ..store.audit_log import record, system_user
@@ -37,7 +38,7 @@ from ..store.run_queries import next_waiting_run
 from ..store.run_row import RunRow
 from .agent_resolver import AgentResolver
 from .agents.call_circles import ServerId
-from .agents.deployment import AgentVersions, Deployment
+from .agents.deployment import Deployment
 from .app import create_app
 from .background import background, begin_anew_when_frozen, only_shown, stop_on_signals
 from .context import Options, Server
@@ -68,8 +69,8 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
-    `metrics` says where metrics are served, if they are. With `user_of`, an application's own login says for whom
-    requests are, and keys are not looked at.
+    `metrics` says where metrics are served, if they are. A SQLite file may be `shared` with others that do so. With
+    `user_of`, an application's own login says for whom requests are, and keys are not looked at.
     """
 
     database: str
@@ -93,6 +94,7 @@ class Serving:
     agent_runs: Mapping[str, int] = field(default_factory=dict)
     model_runs: Mapping[str, int] = field(default_factory=dict)
     metrics: MetricsPort | None = None
+    shared: bool = False
     user_of: UserOf | None = None
 
 
@@ -207,7 +209,7 @@ async def open_process(
 @asynccontextmanager
 async def open_server(deployment: Deployment, how: Serving, *, worker: bool = False) -> AsyncIterator[Server]:
     """Open the database and the parts of a server while in the block, and change nothing else of the process."""
-    database = Database(how.database, worker=worker)
+    database = Database(how.database, worker=worker, shared=how.shared)
     try:
         limits = KeyLimits(how.bounds)
         for key in await database.read(all_keys):
@@ -218,7 +220,7 @@ async def open_server(deployment: Deployment, how: Serving, *, worker: bool = Fa
 
 
 def _first_key(connection: Connection) -> str:
-    key = create_key(connection, scopes=("all", "prompts", "audit"))
+    key = create_key(connection, scopes=("all", "prompts", "audit", "act-as"))
     record(connection, system_user(), DEFAULT_TENANT, "key.made", key_id_of(hash_key(key)))
     return key
 
@@ -246,7 +248,7 @@ def assemble_server(deployment: Deployment, database: Database, how: Serving, li
 
     indexing = Indexer(database, PassageIndex(index_folder(database.engine.url)))
     hosted = Hosted.of(how.options.hosted_tools, VectorSearch(database, indexing))
-    shares, versions = TenantShares(), AgentVersions(deployment, database)
+    shares, versions = TenantShares(), AgentVersions(deployment.agents, database)
     most = RunLimits(how.tenant_runs, how.agent_runs, how.model_runs, limits.runs, versions.names_at)
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve

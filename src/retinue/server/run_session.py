@@ -295,7 +295,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         put_messages(connection, row, run.request["messages"])
     if shown := [image["id"] for turn in turns for image in turn.get("images", ())]:
         show_files(connection, scope.tenant, run.id, shown)
-    count_run(connection, scope.tenant, now, scope.process)
+    count_run(connection, scope.tenant, now, scope.process, run.user)
     return run
 
 

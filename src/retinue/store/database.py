@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from .._internal.concurrency import run_in_thread
-from ..errors import StoreConflict, StoreLost, StoreUnavailable
+from ..errors import StoreConflict, StoreLost, StoreUnavailable, UsageError
 from .database_lock import Lock, acquire_lock
 from .engines import (
     begin,
@@ -36,7 +36,7 @@ from .engines import (
     roll_back,
     translate_errors,
 )
-from .migrations import migrate
+from .migrations import migrate, missing_migrations
 from .prepared_statements import run_text
 from .processes import new_process_id
 from .tables import versions
@@ -58,26 +58,27 @@ _RESTS = 1.0  # seconds without reads on the event loop after one that took long
 class Database:
     """A database, by its SQLAlchemy URL: `sqlite:///FILE` (created if missing) or `postgresql://…`.
 
-    Several servers may open a PostgreSQL database. Raises `DataError` if the database is not Retinue's or is newer than
-    this version, `UsageError` if the URL is of another kind, or another server has the SQLite file open or is of
-    another version, and `StoreUnavailable` if it cannot be reached. Writes wait up to `patience` seconds for a locked
-    or unavailable database before they raise. `process` is this one's id among those that have the database open, which
-    says whether it is a `worker`.
+    Several processes may open a PostgreSQL database, or a SQLite file if all of them open it `shared`. Raises
+    `DataError` if the database is not Retinue's or is newer than this version, `UsageError` if the URL is of another
+    kind, or another server has the SQLite file open or is of another version, and `StoreUnavailable` if it cannot be
+    reached. Writes wait up to `patience` seconds for a locked or unavailable database before they raise. `process` is
+    this one's id among those that have the database open, which says whether it is a `worker`.
     """
 
     timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed
 
-    def __init__(self, url: str, patience: float = 10.0, *, worker: bool = False) -> None:
+    def __init__(self, url: str, patience: float = 10.0, *, worker: bool = False, shared: bool = False) -> None:
         self.process = new_process_id(worker=worker)
         self.engine: Engine = engine_of(url, self.process)
         self._readers, self._at_hand = Readers(self.engine), Readers(self.engine, waits=False)
         self._patience = patience
         try:
-            self._lock: Lock = acquire_lock(self.engine, patience)
+            self._lock: Lock = acquire_lock(self.engine, patience, shared=shared)
         except BaseException:
             self.engine.dispose()
             raise
         self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
+        self._shared = shared or not self._local
         self._anchor: Connection | None = None  # SQLite keeps its log while a connection is open
         try:
             with translate_errors():
@@ -101,7 +102,12 @@ class Database:
     def _open(self) -> None:
         if self._local:
             only_what_is_there(self.engine)
-        migrate(self.engine)
+        if self._lock.may_migrate:
+            migrate(self.engine)
+        else:
+            with self.engine.connect() as connection:
+                if missing_migrations(connection):
+                    raise UsageError("processes of an older version of Retinue have the database open; stop them first")
         if self._local:
             self._anchor = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             self._anchor.execute(select(versions.c.version)).all()
@@ -109,7 +115,12 @@ class Database:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other servers may have the database open."""
+        """Whether other processes may have the database open."""
+        return self._shared
+
+    @property
+    def notifies(self) -> bool:
+        """Whether it passes notifications between the processes."""
         return not self._local
 
     def check(self) -> None:
@@ -187,15 +198,15 @@ class Database:
 
     async def close_async(self) -> None:
         """Write what was submitted, then close the database."""
-
-        def end() -> None:
-            with self._turn:
-                self._ending = True
-            self._give()
-            self._thread.join()
-
-        await run_in_thread(end)
+        await run_in_thread(self.end)
         self.close()
+
+    def end(self) -> None:
+        """Write what was submitted. Blocks."""
+        with self._turn:
+            self._ending = True
+        self._give()
+        self._thread.join()
 
     def close(self) -> None:
         """Close the database and release its lock."""

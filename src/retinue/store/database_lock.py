@@ -1,9 +1,10 @@
 """The database lock: one server per SQLite file, and no migration of a PostgreSQL database under an older server that
 could not go on.
 
-A SQLite file is locked by device and inode, whatever path leads to it. While a server has it open, it is checked after
-each commit, so that what was committed can be found at the next start. Servers share a PostgreSQL database, and a
-session-level advisory lock. A migration that is not compatible with older servers needs it alone.
+A SQLite file is locked by device and inode, whatever path leads to it. A server has it alone; agents with a store in
+their own processes, and studios, share it. While it is open, it is checked after each commit, so that what was
+committed can be found at the next start. Servers share a PostgreSQL database, and a session-level advisory lock. A
+migration that is not compatible with older servers needs it alone.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine, text
 
+from .._internal.processes import call_in_forked_child
 from ..errors import StoreLost, StoreUnavailable, UsageError
 from .engines import is_pooled, translate_errors
 from .migrations import fits, missing_migrations
@@ -38,11 +41,36 @@ _SHARE = text(f"SELECT pg_try_advisory_lock_shared({_OURS})")
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 TAKEN = "stop it, or give this server another --db"
 _AGAIN = 0.05  # seconds
-_here: set[tuple[int, int]] = set()  # the files locked by this process
+_LOCKS = sys.platform == "linux"  # elsewhere, SQLite's own locks conflict with one on the file itself
+
+
+@dataclass
+class _Held:
+    """A file that this process has locked: the descriptors of it and of the file beside it, and how many share them."""
+
+    file: int
+    beside: int
+    alone: bool
+    users: int = 1
+
+
+_here: dict[tuple[int, int], _Held] = {}  # by device and inode
+_inherited: set[tuple[int, int]] = set()  # those that were open when this process was forked
+
+
+def _reset() -> None:
+    _inherited.update(_here)
+    _here.clear()
+
+
+call_in_forked_child(_reset)
 
 
 class Lock(Protocol):
     """Held until it is released or lost, or the process ends."""
+
+    may_migrate: bool
+    """Whether nobody is there who would be held up by it."""
 
     def watch(self) -> None:
         """Start watching: the database is migrated, and its files exist now and must stay."""
@@ -69,43 +97,46 @@ class Lock(Protocol):
         ...
 
 
-def acquire_lock(engine: Engine, patience: float = 10.0) -> Lock:
-    """Lock a database, whose file is created if missing. Waits up to `patience` seconds for others that migrate it.
-    Raises `UsageError` if another server holds the lock, or if the file is on a network file system or cannot be
-    opened, and `StoreUnavailable` if the database cannot be reached."""
+def acquire_lock(engine: Engine, patience: float = 10.0, *, shared: bool = False) -> Lock:
+    """Lock a database, whose file is created if missing; it may be `shared` with others that do so. Waits up to
+    `patience` seconds for others that migrate it. Raises `UsageError` if another server holds the lock, or if the file
+    is on a network file system or cannot be opened, and `StoreUnavailable` if the database cannot be reached."""
     if engine.dialect.name == "postgresql":
         return _Session(engine, patience)
-    return _File(Path(str(engine.url.database)))
+    return _File(Path(str(engine.url.database)), patience, shared=shared)
 
 
 class _File:
     """A lock on the database file and on a `.lock` file beside it, and a watch over SQLite's log and index.
 
     SQLite uses another kind of lock (`fcntl`). A process loses those when it closes any descriptor of the file, so ours
-    stays open until SQLite is done.
+    stays open until SQLite is done, with all databases of this process on the file. A forked child would not have them
+    either, while SQLite in it takes them to be held: it cannot open a file that its parent has open.
+
+    The first of those who share the file has it alone until `watch`.
     """
 
-    def __init__(self, given: Path) -> None:
+    def __init__(self, given: Path, patience: float, *, shared: bool) -> None:
         given.parent.mkdir(parents=True, exist_ok=True)
         path = Path(os.path.realpath(given))
         if (kind := _file_system(path.parent)).startswith(_REMOTE):
             raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
-        if _identity(str(path)) in _here:
-            raise UsageError(f"another server has {given} open; {TAKEN}")
-        self._beside = _opened(path.with_name(f"{path.name}.lock"), given, 0o600)
-        try:
-            self._file = _opened(path, given, 0o600, locks=sys.platform == "linux")
-        except BaseException:
-            os.close(self._beside)
-            raise
+        if _identity(str(path)) in _inherited:
+            raise UsageError(
+                f"{given} was open when this process was forked, which SQLite does not bear: fork before the first run,"
+                " or have multiprocessing use 'spawn'"
+            )
         self._given = str(given)
+        self._shared = shared
+        self._held, self.may_migrate = self._take(path, time.monotonic() + patience)
+        self._file = self._held.file
         self._turn = threading.Lock()  # guards the fields below
         self._at = os.fstat(self._file)
         self._identity = (self._at.st_dev, self._at.st_ino)
         self._log, self._index = ((f"{path}-{kind}", (0, 0)) for kind in ("wal", "shm"))
         self._lost = self._watched = False
         self._size = self._changed = self._counter = 0
-        _here.add(self._identity)
+        _here[self._identity] = self._held
         if (names := self._at.st_nlink) > 1:
             self.release()
             raise UsageError(
@@ -113,12 +144,36 @@ class _File:
                 f"remove the others: find DIR -samefile {given}"
             )
 
+    def _take(self, path: Path, until: float) -> tuple[_Held, bool]:
+        """Return the locked descriptors, and whether nobody else has any."""
+        given = self._given
+        while True:
+            held = _here.get(_identity(str(path)))
+            if held is not None and self._shared and not held.alone:
+                held.users += 1
+                return held, False
+            taken = held is not None and not held.alone
+            if held is None:
+                opened = [_opened(one, given) for one in (path.with_name(f"{path.name}.lock"), path)]
+                if (alone := _lock_both(opened, fcntl.LOCK_EX)) or (self._shared and _lock_both(opened, fcntl.LOCK_SH)):
+                    return _Held(opened[1], opened[0], alone=alone), alone
+                taken = not self._shared and _lock_both(opened, fcntl.LOCK_SH)
+                for one in opened:
+                    os.close(one)
+            if not self._shared or time.monotonic() > until:
+                who = "an agent that keeps its runs there, or a studio," if taken else "another server"
+                raise UsageError(f"{who} has {given} open; {TAKEN}")
+            time.sleep(_AGAIN)
+
     def watch(self) -> None:
         """Record the current files. SQLite removes none of them while a connection is open."""
         self._log, self._index = ((path, _identity(path)) for path, _ in (self._log, self._index))
         self._at = os.fstat(self._file)
         self._remember(os.pread(self._file, _HEADER, 0))
         self._watched = True
+        if self._shared and self._held.alone:
+            _lock_both([self._file, self._held.beside], fcntl.LOCK_SH, waits=True)
+            self._held.alone = False
 
     @property
     def lost(self) -> bool:
@@ -131,9 +186,10 @@ class _File:
         self._check(settled=settled)
 
     def release(self) -> None:
-        _here.discard(self._identity)
-        for one in (self._file, self._beside):
-            os.close(one)
+        self._held.users -= 1
+        if not self._held.users and _here.pop(self._identity, None) is not None:
+            for one in (self._file, self._held.beside):
+                os.close(one)
 
     def _check(self, *, index: bool = True, settled: bool | None = None) -> None:
         """Raise `StoreLost` if the path leads to another file or other content, or if the log beside it is gone.
@@ -197,6 +253,8 @@ class _Session:
     It is exclusive until `watch` if there is such a migration. If it is lost with its connection, `look` takes it
     again. Behind a pooler there is no such lock.
     """
+
+    may_migrate = True
 
     def __init__(self, engine: Engine, patience: float) -> None:
         self._engine = engine
@@ -297,19 +355,22 @@ def _share(connection: Connection) -> bool:
     return is_pooled(connection) or bool(connection.execute(_SHARE).scalar())
 
 
-def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
-    """Return a locked descriptor of `path`, created if missing."""
+def _opened(path: Path, given: str) -> int:
+    """Return a descriptor of `path`, created if missing."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"cannot open {path}: {error.strerror}; give another --db") from error
+
+
+def _lock_both(opened: Sequence[int], kind: int, *, waits: bool = False) -> bool:
+    """Lock the file beside the database, and then that itself. Return whether that succeeded."""
     try:
-        if locks:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise UsageError(f"another server has {given} open; {TAKEN}") from error
-    return file
+        for one in opened if _LOCKS else opened[:1]:
+            fcntl.flock(one, kind if waits else kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _file_system(folder: Path) -> str:

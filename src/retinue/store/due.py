@@ -53,7 +53,8 @@ class Reason(StrEnum):
 class Due(NamedTuple):
     """A run about which something is to be done. `ends` says that it only has to end, `attempts` how often it was
     driven before without further progress, at most; `tier` is the `service_tier` of its request. `mine` says that the
-    process that asks has acquired it: it is about to drive it, or does already, unless it lost the answer to that."""
+    process that asks has acquired it: it is about to drive it, or does already, unless it lost the answer to that.
+    `root` is the run at the top of its team, or itself."""
 
     reason: Reason
     run_id: str
@@ -64,6 +65,7 @@ class Due(NamedTuple):
     tier: str | None = None
     attempts: int = 0
     mine: bool = False
+    root: str = ""
 
 
 class Driven(NamedTuple):
@@ -99,8 +101,8 @@ def due_runs(connection: Connection, process: str, now: int, most: int, *, thoro
     given = {"process": process, "now": now, "most": most, "members": BY_MEMBERS if thorough else ""}
     rows = _DUE[connection.dialect.name == "postgresql"].rows(connection, given)
     return [
-        Due(Reason(reason), run_id, tenant, agent, key_id, bool(ends), tier, attempts, bool(mine))
-        for reason, run_id, tenant, agent, key_id, ends, tier, attempts, mine, _ in rows
+        Due(Reason(reason), run_id, tenant, agent, key_id, bool(ends), tier, attempts, bool(mine), root)
+        for reason, run_id, tenant, agent, key_id, ends, tier, attempts, mine, root, _ in rows
     ]
 
 
@@ -163,6 +165,7 @@ _CONDITIONS: Mapping[Reason, Sequence[ColumnElement[bool]]] = {
     ),
 }
 _FREE = (runs.c.holds, is_driven(runs.c.status), runs.c.error.is_(null()), may_take(_PROCESS))
+_ROOT = func.coalesce(runs.c.root_id, runs.c.id).label("root")
 _ENDS = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
 
 
@@ -176,10 +179,11 @@ def _to_drive(dialect: str) -> Select[Any]:
     place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
     what = (runs.c.id, runs.c.tenant, runs.c.agent, runs.c.key_id, _ENDS.label("ends"), tier.label("tier"))
     mine = case((runs.c.driver == _PROCESS, 1), else_=0).label("mine")
-    ranked = select(*what, runs.c.attempts, mine, runs.c.number, place.label("place")).where(*_FREE).subquery()
+    ranked = select(*what, runs.c.attempts, mine, _ROOT, runs.c.number, place.label("place")).where(*_FREE).subquery()
     first = ranked.c.ends.desc(), ranked.c.place, ranked.c.number
     columns = (
-        getattr(ranked.c, name) for name in ("id", "tenant", "agent", "key_id", "ends", "tier", "attempts", "mine")
+        getattr(ranked.c, name)
+        for name in ("id", "tenant", "agent", "key_id", "ends", "tier", "attempts", "mine", "root")
     )
     return (
         select(literal(Reason.DRIVE.value).label("reason"), *columns, ranked.c.number)
@@ -192,7 +196,8 @@ def _to_drive(dialect: str) -> Select[Any]:
 def _simply(reason: Reason, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
     what = (runs.c.id, runs.c.tenant, runs.c.agent, runs.c.key_id, literal(0).label("ends"), null().label("tier"))
     mine = literal(0).label("mine")
-    return select(literal(reason.value).label("reason"), *what, runs.c.attempts, mine, runs.c.number).where(*conditions)
+    rest = (runs.c.attempts, mine, _ROOT, runs.c.number)
+    return select(literal(reason.value).label("reason"), *what, *rest).where(*conditions)
 
 
 def _due(dialect: str) -> Select[Any]:

@@ -17,11 +17,13 @@ _LONGEST = 256  # characters of a name that is kept as it is
 
 
 class Owner(NamedTuple):
-    """Of whom an agent remembers something: `name` is `user:…` or `thread:…`."""
+    """Of whom an agent remembers something: `name` is `login:…`, `user:…` or `thread:…`. `user` is the one who was
+    authenticated, if one was."""
 
     tenant: str
     name: str
     agent: str
+    user: str | None = None
 
 
 class MemoryState(NamedTuple):
@@ -33,9 +35,14 @@ class MemoryState(NamedTuple):
 
 
 def user_name(user: str) -> str:
-    """Return the owner's name for a user. A long one is hashed."""
+    """Return the owner's name for a user whom a client named. A long one is hashed."""
     plain = len(user) <= _LONGEST and "\0" not in user
     return f"user:{user}" if plain else f"user:{hashlib.sha256(user.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def login_name(user: str) -> str:
+    """Return the owner's name for a user who was authenticated: what clients say of others must not reach it."""
+    return f"login:{user}"
 
 
 def thread_name(thread_id: str) -> str:
@@ -48,6 +55,8 @@ def owner_of(run: RunRow) -> Owner | None:
     nothing."""
     if run.kind == "fork":
         return None
+    if run.user is not None:
+        return Owner(run.tenant, login_name(run.user), run.agent, run.user)
     user = run.request.get("user")
     if isinstance(user, str) and user:
         return Owner(run.tenant, user_name(user), run.agent)
@@ -69,7 +78,7 @@ def put_state(connection: Connection, owner: Owner, part: int, state: MemoryStat
     now = int(CLOCK.now())
     values = {"kind": state.kind, "updated_at": now, "bytes": len(state.body.encode()), "body": state.body}
     if before is None:
-        whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part}
+        whose = {"tenant": owner.tenant, "owner": owner.name, "agent": owner.agent, "part": part, "user": owner.user}
         return insert_once(connection, memories, {"id": state.id, "created_at": now, **whose, **values})
     connection.execute(update(memories).where(memories.c.id == before.id).values(values))
     return True

@@ -38,7 +38,7 @@ class _Now(ColumnElement[float]):
 
 
 class _IsRecent(ColumnElement[bool]):
-    """The condition that a server is alive. On SQLite there is one, and nobody else to see that it is."""
+    """The condition that a process is alive. One that has a SQLite file alone shows nobody that it is."""
 
     inherit_cache = True
 
@@ -51,7 +51,8 @@ def _now(_element: _Now, compiler: Any, **_: Any) -> str:
 @compiles(_IsRecent)
 def _is_recent(_element: _IsRecent, compiler: Any, **_: Any) -> str:
     dialect = compiler.dialect.name
-    return "1 = 1" if dialect == "sqlite" else f"processes.seen_at > {NOW[dialect]} - {DEAD_AFTER}"
+    recent = f"processes.seen_at > {NOW[dialect]} - {DEAD_AFTER}"
+    return f"({recent} OR 1 = (SELECT count(*) FROM processes))" if dialect == "sqlite" else recent
 
 
 _WORKER = "worker-"
@@ -98,10 +99,10 @@ def database_time(connection: Connection) -> float:
     return float(_TIME.rows(connection, {})[0][0])
 
 
-def enter(connection: Connection, process: str) -> None:
-    """Add a server that starts, and forget those that have been dead for long. A SQLite file has one server, so all
-    others have ended."""
-    if connection.dialect.name == "sqlite":
+def enter(connection: Connection, process: str, *, alone: bool = False) -> None:
+    """Add a process that starts, and forget those that have been dead for long; all others have ended if it has the
+    database `alone`."""
+    if alone:
         connection.execute(delete(processes))
     else:
         forget_ended(connection)
@@ -134,11 +135,12 @@ def _is_running(process: str) -> bool:
     return True
 
 
-def dead_processes(connection: Connection, process: str) -> list[str]:
+def dead_processes(connection: Connection, process: str, *, alone: bool = False) -> list[str]:
     """Return the servers that have ended without leaving, as far as `process` has to see to what they left: those that
-    it can see to have ended, and, if it leads the living, those that show no life."""
+    it can see to have ended, and, if it leads the living, those that show no life; all if it has the database
+    `alone`."""
     others = list(connection.execute(select(processes.c.id).where(processes.c.id != process)).scalars())
-    if connection.dialect.name == "sqlite":
+    if alone:
         return others
     here = {one for (one,) in _HERE.rows(connection, {"place": _place()})}
     ended = [one for one in others if one in here and not _is_running(one)]

@@ -70,6 +70,7 @@ from .usage_sums import USING
 
 COLUMNS = tuple(name for name in RunRow._fields if name != "submissions")
 _CHANGES = tuple(name for name in COLUMNS if name != "request")  # `request` may be large and never changes
+_USER = COLUMNS.index("user")
 _ID = runs.c.id == bindparam("run")
 _ROW, _REST = (select(*(runs.c[name] for name in names)).where(_ID) for names in (COLUMNS, _CHANGES))
 _OWN = _ROW.where(runs.c.tenant == bindparam("tenant"))
@@ -110,9 +111,11 @@ def find_run(
 
 
 def find_own_run(connection: Connection, scope: TenantView, run_id: str, *, lock: bool = False) -> RunRow | None:
-    """Return the run if it is the tenant's, or `None`; `lock` and the errors are those of `find_run`."""
+    """Return the run if `scope` sees it, or `None`; `lock` and the errors are those of `find_run`."""
     rows = (_LOCK_OWN if lock else _FIND_OWN).rows(connection, {"run": run_id, "tenant": scope.tenant})
-    return _run(connection, COLUMNS, rows[0]) if rows else None
+    if not rows or (scope.user is not None and rows[0][_USER] != scope.user):
+        return None
+    return _run(connection, COLUMNS, rows[0])
 
 
 def read_runs(connection: Connection, query: Select[Any]) -> list[RunRow]:
@@ -249,6 +252,7 @@ class RunFilter:
     kind: Kind | None = None
     agent: str | None = None
     stored: bool | None = None
+    user: str | None = None
     statuses: Sequence[str] = ()
     created_after: int | None = None
     created_before: int | None = None
@@ -283,7 +287,7 @@ def _in_order(scope: TenantView, wanted: RunFilter) -> tuple[Select[Any], Column
 
 def own_run_ids(connection: Connection, scope: TenantView, run_ids: Iterable[str]) -> set[str]:
     """Return those of the ids that are runs of the tenant."""
-    mine = select(runs.c.id).where(runs.c.tenant == scope.tenant, runs.c.id.in_(sorted(run_ids)))
+    mine = select(runs.c.id).where(*scope.own(runs), runs.c.id.in_(sorted(run_ids)))
     return set(connection.execute(mine).scalars())
 
 
@@ -403,7 +407,7 @@ def count_of_key(connection: Connection, key_id: str | None) -> int:
 
 def count_by_status(connection: Connection, scope: TenantView) -> dict[str, int]:
     """Return the number of the tenant's runs by status."""
-    query = select(runs.c.status, func.count()).where(runs.c.tenant == scope.tenant).group_by(runs.c.status)
+    query = select(runs.c.status, func.count()).where(*scope.own(runs)).group_by(runs.c.status)
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
@@ -421,8 +425,9 @@ def conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]
         "kind": wanted.kind,
         "agent": wanted.agent,
         "stored": wanted.stored,
+        "user": wanted.user,
     }
-    found: list[ColumnElement[bool]] = [runs.c[name] == value for name, value in same.items() if value is not None]
+    found = [*scope.of_user(runs), *(runs.c[name] == value for name, value in same.items() if value is not None)]
     if wanted.threaded is not None:  # phrased so that no index over all tenants' threads is used
         none = func.coalesce(runs.c.thread_id, "") == ""
         found.append(~none if wanted.threaded else none)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ..core.values import Decision, File, Usage
 
-Kind = Literal["assistant", "chat", "response", "a2a", "member", "fork", "imported"]
+Kind = Literal["assistant", "chat", "response", "a2a", "member", "fork", "imported", "python"]
 Status = Literal[
     "queued",
     "in_progress",

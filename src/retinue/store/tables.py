@@ -38,13 +38,12 @@ def _part_of(column: str) -> ForeignKey:
 
 
 def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
-    """Define a table whose rows have an id and belong to a tenant, perhaps to one `user` of it (null: to all)."""
+    """Define a table whose rows have an id and belong to a tenant."""
     return Table(
         name,
         metadata,
         Column("number", _NUMBER, primary_key=True),
         Column("tenant", String(64), nullable=False),
-        Column("user", String(256)),
         Column("id", String(64), nullable=False, unique=True),
         Column("created_at", _TIME, nullable=False),
         Index(f"{name}_of_tenant", "tenant", "number"),
@@ -52,10 +51,12 @@ def _owned(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Ta
     )
 
 
-def _by_user(name: str) -> Index:
-    """Return the index of a table by its users, for lists."""
+def _personal(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
+    """Define a table as `_owned` does, whose rows may belong to a `user` of the tenant. What belongs to such a row is
+    looked for by way of it."""
     some = text('"user" IS NOT NULL')
-    return Index(f"{name}_of_user", "tenant", "user", "number", sqlite_where=some, postgresql_where=some)
+    of_user = Index(f"{name}_of_user", "tenant", "user", "number", sqlite_where=some, postgresql_where=some)
+    return _owned(name, Column("user", String(256)), of_user, *columns)
 
 
 def _of_runs(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
@@ -64,10 +65,10 @@ def _of_runs(name: str, *columns: Column[object] | Index | UniqueConstraint) -> 
     return Table(name, metadata, run, Column("tenant", String(64), nullable=False), *columns)
 
 
-assistants = _owned("assistants", Column("body", _JSON, nullable=False), _by_user("assistants"))
+assistants = _personal("assistants", Column("body", _JSON, nullable=False))
 
 # `key`: a client's own name for the thread
-threads = _owned(
+threads = _personal(
     "threads", Column("key", String(256)), Column("body", _JSON, nullable=False), UniqueConstraint("tenant", "key")
 )
 
@@ -81,7 +82,7 @@ messages = _owned(
 )
 
 # `run_row.RunRow` says what the columns mean. `request` is never changed
-runs = _owned(
+runs = _personal(
     "runs",
     Column("key_id", String(64)),
     Column("kind", String(16), nullable=False),
@@ -114,7 +115,6 @@ runs = _owned(
     Column("forked_from", String(64)),
     Column("counted", Integer, nullable=False, server_default=text("0")),
     Column("request", _JSON, nullable=False),
-    _by_user("runs"),
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
     Index("one_run_at_a_time", "thread_id", unique=True, sqlite_where=text("holds"), postgresql_where=text("holds")),
@@ -189,7 +189,7 @@ events = Table(
     Column("pieces", Text),  # of a reply: how it was streamed (`event_log`)
 )
 
-conversations = _owned("conversations", Column("body", _JSON, nullable=False))
+conversations = _personal("conversations", Column("body", _JSON, nullable=False))
 
 # items of conversations, as the Responses API shows them. `item_id` is the id that clients know: the same item may be
 # in several conversations
@@ -204,11 +204,10 @@ items = _owned(
     Index("items_by_id", "tenant", "item_id"),
 )
 
-files = _owned(
+files = _personal(
     "files",
     Column("expires_at", _TIME),
     Column("body", _JSON, nullable=False),
-    _by_user("files"),
     Index("files_by_expiry", "expires_at"),
 )
 
@@ -243,7 +242,7 @@ run_images = _of_runs(
 
 # what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's
 # memories, `body` is the state as JSON, `bytes` its size
-memories = _owned(
+memories = _personal(
     "memories",
     Column("owner", String(300), nullable=False),
     Column("agent", Text, nullable=False),
@@ -253,7 +252,6 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
-    _by_user("memories"),
     Index("memories_by_age", "updated_at"),
 )
 
@@ -268,11 +266,10 @@ registered_tools = _owned(
 # the definitions of the registered tools with which a run began
 run_tools = _of_runs("run_tools", Column("body", _JSON, nullable=False))
 
-vector_stores = _owned(
+vector_stores = _personal(
     "vector_stores",
     Column("expires_at", _TIME),
     Column("body", _JSON, nullable=False),
-    _by_user("vector_stores"),
     Index("vector_stores_by_expiry", "expires_at"),
 )
 
@@ -395,6 +392,22 @@ usage_sums = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("cost", BigInteger, nullable=False),
 )
+
+# the same of each user of a tenant, for the days that still count
+user_sums = Table(
+    "user_sums",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("user", String(256), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("part", String(64), primary_key=True),
+    Column("runs", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+)
+
+# what people always allow a user's agents: `user_records`
+policies = _personal("policies", Column("body", _JSON, nullable=False))
 
 # who did what: `audit_log`
 audit_entries = _owned(

@@ -1,7 +1,8 @@
-"""Tenant isolation: every query on behalf of a tenant goes through `TenantView`."""
+"""Isolation: every query on behalf of a tenant, or of a user of it, goes through `TenantView`."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Quota:
 
 
 class TenantView:
-    """The tables as `tenant` sees them, without the rows of others.
+    """The tables as `tenant` sees them, or one `user` of it, without the rows of others.
 
     Args:
         tenant: The tenant's name.
@@ -84,8 +85,8 @@ class TenantView:
     def find(self, connection: Connection, table: Table, id: str, *, lock: bool = False) -> Kept | None:  # noqa: A002
         """Return the row with this id, or `None`. With `lock`, other transactions can neither change nor lock nor
         delete it until this one ends; use it where what is written depends on what was read."""
-        finding, row = _finding(table, lock)
-        found = finding.rows(connection, {"of": self.tenant, "wanted": id})
+        finding, row = _finding(table, lock, self._has_users(table))
+        found = finding.rows(connection, {"of": self.tenant, "wanted": id, "for": self.user})
         return row(*found[0]) if found else None
 
     def page(
@@ -100,10 +101,10 @@ class TenantView:
     ) -> tuple[list[Row[Any]], bool]:
         """Return the page of what `query` finds in `table`, as `page` does. `number` is the column, equal to that
         of the table, that is in order in the index that the query uses."""
-        query = query.where(*self._own(table))
+        query = query.where(*self.own(table))
         rising = page.order == "asc"
         for id_, forward in ((page.after, True), (page.before, False)):
-            at = None if id_ is None else self._number(connection, table, id_)
+            at = None if id_ is None else self._number(connection, table, id_, query.with_only_columns(number))
             if at is not None:
                 query = query.where(number > at if rising == forward else number < at)
         backwards = page.before is not None and page.after is None  # take the rows next to `before`
@@ -112,10 +113,11 @@ class TenantView:
         more, rows = len(rows) > page.limit, rows[: page.limit]
         return (rows[::-1] if backwards else rows), more
 
-    def _number(self, connection: Connection, table: Table, id_: str) -> int | None:
-        found: int | None = connection.execute(
-            select(table.c.number).where(*self._own(table), table.c.id == id_)
-        ).scalar()
+    def _number(self, connection: Connection, table: Table, id_: str, listed: Select[Any]) -> int | None:
+        """Return the place of a row: of one that is not `listed`, where that does not tell a user of another's."""
+        anywhere = self.user is None or self._has_users(table)
+        query = select(table.c.number).where(*self.own(table)) if anywhere else listed
+        found: int | None = connection.execute(query.where(table.c.id == id_)).scalar()
         return found
 
     def add(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> Kept:
@@ -127,26 +129,42 @@ class TenantView:
 
     def insert(self, connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
         """Insert a row without reading it back."""
-        given = {"tenant": self.tenant, **_defaults(table), **values}
+        of_user = {"user": self.user} if self._has_users(table) else {}
+        given = {"tenant": self.tenant, **of_user, **_defaults(table), **values}
         _inserting(table, tuple(given)).run(connection, given)
 
     def change(self, connection: Connection, table: Table, id: str, values: Mapping[str, Any]) -> Kept | None:  # noqa: A002
         """Update the row with this id and return it; `None` if it does not exist."""
-        connection.execute(update(table).where(*self._own(table), table.c.id == id).values(**values))
+        connection.execute(update(table).where(*self.own(table), table.c.id == id).values(**values))
         return self.find(connection, table, id)
 
     def remove(self, connection: Connection, table: Table, *where: ColumnElement[bool]) -> int:
         """Delete the rows matching `where`. Return their number."""
-        return connection.execute(delete(table).where(*self._own(table), *where)).rowcount
+        return connection.execute(delete(table).where(*self.own(table), *where)).rowcount
 
-    def _own(self, table: Table) -> tuple[ColumnElement[bool], ...]:
-        return (table.c.tenant == self.tenant,)
+    def own(self, table: Table) -> tuple[ColumnElement[bool], ...]:
+        """Return the conditions of the rows that are seen."""
+        return (table.c.tenant == self.tenant, *self.of_user(table))
+
+    def of_user(self, table: Table) -> tuple[ColumnElement[bool], ...]:
+        """Return the condition of the user's rows, if there is a user."""
+        return (table.c.user == self.user,) if self._has_users(table) else ()
+
+    def own_name(self, name: str) -> str:
+        """Return how a name is stored that the client chose: two users may choose the same."""
+        return (
+            name if self.user is None else hashlib.sha256(f"{self.user}\0{name}".encode("utf-8", "replace")).hexdigest()
+        )
+
+    def _has_users(self, table: Table) -> bool:
+        return self.user is not None and "user" in table.c
 
 
 @cache
-def _finding(table: Table, lock: bool) -> tuple[Prepared, Any]:
-    """Return the query of a tenant's row by its id, and the type of its result."""
+def _finding(table: Table, lock: bool, of_user: bool) -> tuple[Prepared, Any]:
+    """Return the query of a tenant's row, or of a user's, by its id, and the type of its result."""
     query = select(table).where(table.c.tenant == bindparam("of"), table.c.id == bindparam("wanted"))
+    query = query.where(table.c.user == bindparam("for")) if of_user else query
     row = namedtuple(table.name, [column.name for column in table.c])  # type: ignore[misc]
     return Prepared(query.with_for_update(key_share=True) if lock else query), row
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from .prepared_statements import Prepared
 from .tables import messages, threads
-from .tenant_view import Kept
+from .tenant_view import Kept, TenantView
 
 _IN_ORDER = Prepared(
     select(messages.c.run_id, messages.c.body)
@@ -32,6 +32,12 @@ def messages_on(connection: Connection, thread_id: str | None) -> Sequence[tuple
 def newest_messages(connection: Connection, tenant: str, thread_id: str, most: int) -> list[dict[str, Any]]:
     """Return the bodies of the newest messages on a thread, newest first."""
     return [body for (body,) in _NEWEST.rows(connection, {"tenant": tenant, "thread": thread_id, "most": most})]
+
+
+def find_thread_id(connection: Connection, tenant: str, given: str) -> str | None:
+    """Return the id of the thread with this id or key, or `None`."""
+    row = TenantView(tenant).find(connection, threads, given) or thread_by_key(connection, tenant, given)
+    return None if row is None else str(row.id)
 
 
 def thread_by_key(connection: Connection, tenant: str, key: str, *, lock: bool = False) -> Kept | None:

@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, delete, func, select, text, update
 
 from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
@@ -21,7 +21,7 @@ from .clock import CLOCK
 from .prepared_statements import Prepared, insert_once
 from .processes import is_free
 from .run_row import RunRow
-from .tables import runs, storage_used, usage_sums
+from .tables import runs, storage_used, usage_sums, user_sums
 
 DAY = 86_400
 NANOS = 1_000_000_000
@@ -29,20 +29,41 @@ NANOS = 1_000_000_000
 SHARED = ""
 """The part of what ended processes counted, and of SQLite's one writer."""
 _MOST = 2**62
+_USERS_DAYS = 62  # for which users' sums are kept
 _KEY = (
     usage_sums.c.tenant == bindparam("of"),
     usage_sums.c.day == bindparam("on"),
     usage_sums.c.part == bindparam("by"),
 )
-_ADD = Prepared(
-    update(usage_sums)
-    .where(*_KEY)
-    .values({name: usage_sums.c[name] + bindparam(f"more_{name}") for name in ("runs", "tokens", "cost")})
+_COUNTS = ("runs", "tokens", "cost")
+
+
+def _added(table: Table) -> dict[str, ColumnElement[int]]:
+    return {name: table.c[name] + bindparam(f"more_{name}") for name in _COUNTS}
+
+
+_ADD = Prepared(update(usage_sums).where(*_KEY).values(_added(usage_sums)))
+_ADD_OF_USER = Prepared(
+    update(user_sums)
+    .where(
+        user_sums.c.tenant == bindparam("of"),
+        user_sums.c.user == bindparam("whose"),
+        user_sums.c.day == bindparam("on"),
+        user_sums.c.part == bindparam("by"),
+    )
+    .values(_added(user_sums))
+)
+_USED_BY = Prepared(
+    select(*(func.sum(user_sums.c[name]) for name in _COUNTS)).where(
+        user_sums.c.tenant == bindparam("of"),
+        user_sums.c.user == bindparam("whose"),
+        user_sums.c.day == bindparam("on"),
+    )
 )
 _USED = Prepared(
     select(
         usage_sums.c.day,
-        *(func.sum(usage_sums.c[name]) for name in ("runs", "tokens", "cost")),
+        *(func.sum(usage_sums.c[name]) for name in _COUNTS),
     )
     .where(usage_sums.c.tenant == bindparam("of"), usage_sums.c.day >= bindparam("since"))
     .group_by(usage_sums.c.day)
@@ -88,7 +109,7 @@ def month_begin(at: float) -> int:
     return day_of(at) - datetime.fromtimestamp(at, UTC).day + 1
 
 
-USING = ("replied", "observed", "retried", "stopped")
+USING = ("replied", "observed", "retried", "stopped", "judged")
 """The kinds of events that may say what was used."""
 
 
@@ -123,7 +144,7 @@ def count_use(connection: Connection, run: RunRow, log: Sequence[tuple[int, floa
             days[day] = days.get(day, NOTHING).plus(used_by(usage))
     for day in sorted(days):
         if days[day] != NOTHING:
-            add_to_sum(connection, run.tenant, day, run.driver or SHARED, days[day])
+            add_to_sum(connection, run.tenant, day, run.driver or SHARED, days[day], run.user)
     mark_counted(connection, run.id, length)
 
 
@@ -132,20 +153,29 @@ def mark_counted(connection: Connection, run_id: str, length: int) -> None:
     _MARK.run(connection, {"run": run_id, "upto": length})
 
 
-def count_run(connection: Connection, tenant: str, created_at: int, process: str) -> None:
-    """Count a run, in the transaction of `process` that inserts it."""
-    add_to_sum(connection, tenant, day_of(created_at), process, Used(runs=1))
+def count_run(connection: Connection, tenant: str, created_at: int, process: str, user: str | None) -> None:
+    """Count a run for `user`, in the transaction of `process` that inserts it."""
+    add_to_sum(connection, tenant, day_of(created_at), process, Used(runs=1), user)
 
 
-def add_to_sum(connection: Connection, tenant: str, day: int, process: str, more: Used) -> None:
-    """Add to the part of the sum that is `process`'s."""
+def add_to_sum(
+    connection: Connection, tenant: str, day: int, process: str, more: Used, user: str | None = None
+) -> None:
+    """Add to the parts that are `process`'s of the tenant's sum and the user's."""
     part = SHARED if connection.dialect.name == "sqlite" else process  # SQLite has one writer
-    values = {"of": tenant, "on": day, "by": part}
-    given = {f"more_{name}": value for name, value in more._asdict().items()}
-    while not _ADD.run(connection, values | given):
-        first = {"tenant": tenant, "day": day, "part": part, **more._asdict()}
+    first = {"tenant": tenant, "day": day, "part": part, **more._asdict()}
+    values = {"of": tenant, "on": day, "by": part} | {f"more_{name}": value for name, value in more._asdict().items()}
+    while not _ADD.run(connection, values):
         if insert_once(connection, usage_sums, first):
-            return
+            break
+    while user and not _ADD_OF_USER.run(connection, values | {"whose": user}):
+        if insert_once(connection, user_sums, first | {"user": user}):
+            break
+
+
+def used_by_user(connection: Connection, tenant: str, user: str, day: int) -> Used:
+    """Return what a user used on a day."""
+    return Used(*(int(one or 0) for one in _USED_BY.rows(connection, {"of": tenant, "whose": user, "on": day})[0]))
 
 
 def used_since(connection: Connection, tenant: str, day: int) -> dict[int, Used]:
@@ -155,7 +185,9 @@ def used_since(connection: Connection, tenant: str, day: int) -> dict[int, Used]
 
 
 def fold_parts(connection: Connection) -> None:
-    """Add the sums of processes that have ended to the common ones. Only one process may do so at a time."""
+    """Add the sums of processes that have ended to the common ones, and drop those of users of past months. Only one
+    process may do so at a time."""
+    connection.execute(delete(user_sums).where(user_sums.c.day < day_of(CLOCK.now()) - _USERS_DAYS))
     if connection.dialect.name == "sqlite":
         return
     past = (usage_sums.c.day < day_of(CLOCK.now()), usage_sums.c.part != SHARED)

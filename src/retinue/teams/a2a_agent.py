@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.context_templates import fill_headers
 from ..core.loop.effects import Human
 from ..core.protocols import Flow, Task, act, consult
 from ..core.run_context import current_run, idempotency_key
@@ -33,7 +34,7 @@ from ..net.error_mapping import call_failure
 from ..net.http_client import DONE, HttpClient, build_bearer_header
 from ..net.retry import Attempts, Retries, TimeLimits
 from ..net.url_policy import parse_url, shorten_url
-from .remote_agent import hide_address, write_decision
+from .remote_agent import check_headers, hide_address, write_decision
 
 logger = logging.getLogger(__name__)
 WELL_KNOWN = "/.well-known/agent-card.json"
@@ -66,6 +67,7 @@ class A2AAgent(Agent):
         seconds: The most that a question may take.
         effects: Whether a question may be sent again if it is not known whether it arrived (`Tool.effects`).
         human: Asked what the task wants to know; otherwise the caller's, or the run waits.
+        headers: Sent with each request but that for the card; they may have templates, as `${user.secret:NAME}`.
 
     Raises `UsageError` for an invalid address or key.
     """
@@ -80,8 +82,11 @@ class A2AAgent(Agent):
         seconds: float = 600.0,
         effects: Effects = "once",
         human: Human | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        check_headers(headers or {})
         there = A2AConnection(url, api_key or "", allow, seconds, repeatable=effects != "once")
+        there.headers = headers or {}
         tools = [
             Tool("send", there.send, "Sends a message to the agent.", effects=effects, timeout=seconds),
             Tool("follow", there.follow, "Waits for a task.", effects="read", timeout=seconds, polls=True),
@@ -204,6 +209,8 @@ class A2AConnection:
     `send` and `follow` are the strategy's tools. `repeatable`: a message that may have arrived may be sent again.
     """
 
+    headers: Mapping[str, str] = {}
+
     def __init__(self, url: str, api_key: str, allow: Collection[str], seconds: float, *, repeatable: bool) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"an A2A agent's url is the address of its server or its card, not {url[:200]!r}")
@@ -305,7 +312,7 @@ class A2AConnection:
     ) -> AsyncGenerator[Any, None]:
         """Send one request, and yield the results in the response or stream. Raises `ToolError` and `ModelError`."""
         card, client, _ = await self._fetch_agent()
-        more = {"A2A-Version": "1.0", **current_run().headers(), **headers}
+        more = {**await fill_headers(self.headers), "A2A-Version": "1.0", **current_run().headers(), **headers}
         is_rpc = card.binding == "JSONRPC"
         if is_rpc:
             path, params = "", {"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params}

@@ -9,10 +9,13 @@ import re
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
+from .._internal.redaction import register_named_secrets
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.context_templates import describe_bad_template, fill_headers
 from ..core.loop.effects import Human
 from ..core.prices import Price, find_price
 from ..core.prompt import Ask, Prompt, write_plain
@@ -28,6 +31,7 @@ from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
 
 _RETRIES = Retries()
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 
 
 class RemoteAgent(Agent):
@@ -41,6 +45,7 @@ class RemoteAgent(Agent):
         url: The server's address; without a path, `/v1` is added.
         model: The agent's name there; by default the first that the server lists.
         api_key: Sent as a bearer token. No variable of the environment is read.
+        headers: Sent with each question; they may have templates, such as `${user.secret:NAME}`.
         name: Its name here.
         stream: Whether the answer is streamed.
         seconds: The most that a question may take.
@@ -64,9 +69,11 @@ class RemoteAgent(Agent):
         effects: Effects = "once",
         human: Human | None = None,
         price: Mapping[str, float] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"a remote agent's url is the address of its server, not {url[:200]!r}")
+        check_headers(headers or {})
         limits = TimeLimits(min(10.0, seconds), seconds, seconds)
         remote = PromptModel(
             model,
@@ -79,7 +86,7 @@ class RemoteAgent(Agent):
             options={"temperature": None},  # as the other agent has it
             limits=limits,
             retries=Retries(tries=1),  # RemoteModel has its own
-            sign=_sign_request,
+            sign=partial(_sign_request, headers or {}),
             price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
@@ -183,11 +190,22 @@ def _read_question(call: AgentAction) -> str:
     return f"May {tool} be called with {json.dumps(arguments, ensure_ascii=False)}?"
 
 
-async def _sign_request(request: Unsigned) -> Mapping[str, str]:
-    """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise `UsageError` for headers that cannot be sent to an agent."""
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            raise UsageError(f"headers: {name[:80]!r}: want a name, and printable ASCII on one line")
+        if problem := describe_bad_template(value):
+            raise UsageError(f"headers: {name}: {problem}")
+    register_named_secrets(headers)
+
+
+async def _sign_request(headers: Mapping[str, str], request: Unsigned) -> Mapping[str, str]:
+    """Return the headers of a request: those configured, who calls, and a key that the same request of the same run has
+    again."""
     here = current_run()
     key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
-    return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
+    return {**await fill_headers(headers), **here.headers(), **({"Idempotency-Key": key} if here.run else {})}
 
 
 def write_decision(decision: Decision) -> str:

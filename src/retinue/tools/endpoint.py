@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from math import inf
 from typing import Any
+from urllib.parse import quote
 
 from .._internal.redaction import register_named_secrets, register_url_secrets
+from ..core.context_templates import describe_bad_template, fill_headers, fill_template, has_template
 from ..core.run_context import idempotency_header
 from ..errors import ToolError, UsageError
 from ..net.connection_pool import (
@@ -46,21 +49,27 @@ def make_endpoint(
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
     `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`: if the endpoint cannot be reached. `headers` are
-    sent with each call. Raises `UsageError` for headers that cannot be sent.
+    sent with each call. They and the query of `url` may have templates (`core/context_templates.py`), but not where
+    somebody else than the operator chose the address, and so would be told the secrets. Raises `UsageError`.
     """
-    if problem := next(find_header_problems(headers), None):
+    address, mark, query = url.partition("?")
+    if problem := next(find_header_problems(headers), None) or describe_bad_template(url):
         raise UsageError(problem)
+    if has_template(address if guard is None else url):
+        raise UsageError("templates can stand in the query of an operator's address only, not before it")
     register_url_secrets(url)
     register_named_secrets(headers)
     given = {name.lower() for name in headers}
 
     async def call(**arguments: Any) -> Any:
+        sent = await fill_headers(headers)
+        whole = address + mark + await fill_template(query, partial(quote, safe=""))
         try:
             way = await guard.route(url) if guard is not None else Route(read_address(url))
             usual = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
             usual = {name: value for name, value in usual.items() if value and name.lower() not in given}
             fixed = {"Accept-Encoding": "identity", "Content-Type": "application/json", **idempotency_header()}
-            request = way.request("POST", url, {**usual, **headers, **fixed}, json.dumps(arguments).encode())
+            request = way.request("POST", whole, {**usual, **sent, **fixed}, json.dumps(arguments).encode())
         except (ToolError, ValueError) as error:
             problem = str(error) if isinstance(error, ToolError) else "the endpoint cannot be reached: invalid address"
             raise call_failure(problem, sent=False) from error  # hides the address
@@ -84,6 +93,8 @@ def find_header_problems(headers: Mapping[str, str]) -> Iterator[str]:
             yield f"headers: {name[:80]!r} cannot be set"
         elif not (value.isprintable() and value.isascii()):
             yield f"headers: {name}: want printable ASCII on one line"
+        elif problem := describe_bad_template(value):
+            yield f"headers: {name}: {problem}"
 
 
 def _read_answer(status: int, headers: Mapping[str, str], body: bytes, output: str | None) -> Any:

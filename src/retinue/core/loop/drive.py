@@ -95,7 +95,7 @@ class _Drive:
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
-        self.judges, self.changes = Judges(self.effects, self.deadline), ChangedPrompts(self.window)
+        self.judges, self.changes = Judges(self.effects, self.deadline, self.meter), ChangedPrompts(self.window)
         reports = current_run().progress.reports
         try:
             started = await self._start(started)

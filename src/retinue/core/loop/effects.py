@@ -16,7 +16,9 @@ from ..prompt import Ask
 from ..protocols import Chunks, Model
 from ..run_context import current_run
 from ..tools.toolbox import Toolbox
+from ..user_records import make_policy
 from ..values import AgentAction, Decision
+from .judging import ASKS
 
 logger = logging.getLogger(__name__)
 _TRIES = 4  # of a person to edit an input so that it fits
@@ -54,10 +56,28 @@ class LibraryEffects:
         """Return what the hooks at `point` say of `event`."""
         return await run_hooks(self.hooks.get(point, ()), event, step, current_run())
 
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+    async def consult(self, action: AgentAction, problem: str, asker: str = "") -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails. An edit that
         does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is a decision
-        made before an equal call got an unknown outcome."""
+        made before an equal call got an unknown outcome. `asker` is the hook that asks, if one does.
+
+        Nobody is asked about what a person always allows this user, unless an equal call has an unknown outcome."""
+        here, doubtful = current_run(), self.toolbox.is_in_doubt(action)
+        if action.id.startswith(ASKS):  # what a person is asked beside calls
+            return await self._consult_person(action, problem)
+        if not doubtful and action.id not in self._decisions:
+            for policy in await here.records.policies():
+                if policy.covers(action, here.agent, asker):
+                    return Decision("approve", policy=policy.id)
+        decision = await self._consult_person(action, problem)
+        begins = None if decision is None or not decision.always or doubtful else decision.lets(action)
+        if decision is not None and begins is not None:
+            policy = make_policy(begins, here.agent, asker, decision.always, here.run)
+            if not await here.records.keep(policy):
+                logger.warning("%s is allowed this time only: the run is for no user", action.id)
+        return decision
+
+    async def _consult_person(self, action: AgentAction, problem: str) -> Decision | None:
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
         if begins is not None and self.toolbox.has_news(begins):

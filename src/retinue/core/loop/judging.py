@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
+from ..budgets import Meter
 from ..events import Event, Judged, Paused, Point, Replied, Resumed, Stopped
 from ..hooks import Judgement, edit_content, show_content
 from ..values import AgentAction, Decision, Reply, StopReason
@@ -29,12 +30,13 @@ class Halt(Exception):
 
 class Judges:
     """Has the events of a run judged, at the `points` where hooks do. `asked` counts what people were asked beside
-    calls."""
+    calls, and `meter` counts what hooks used."""
 
-    __slots__ = ("_effects", "asked", "deadline", "points")
+    __slots__ = ("_effects", "_meter", "asked", "deadline", "points")
 
-    def __init__(self, effects: Effects, deadline: Deadline) -> None:
+    def __init__(self, effects: Effects, deadline: Deadline, meter: Meter) -> None:
         self._effects = effects
+        self._meter = meter
         self.deadline = deadline
         self.points = effects.points
         self.asked = 0
@@ -48,6 +50,7 @@ class Judges:
         """Return what hooks say of an event; that they changed it is told."""
         found = await self.deadline.wait(self._effects.judge(point, event, step))
         for one in found.verdicts:
+            self._meter.add(one)
             if one is not found.end:
                 await self._effects.tell(one)
         return found

@@ -42,7 +42,7 @@ class ToolTurn:
         self._decided: dict[str, Decision] = {}
         self._seen: dict[str, Observation] = {}
         self._pending: list[Pending] = []
-        self._asks: dict[str, str] = {}  # calls on which hooks ask a person, and why
+        self._asks: dict[str, Judged] = {}  # calls on which hooks ask a person
         self._held: dict[str, Judged] = {}  # calls on whose results they do
         self._answers: dict[str, Decision] = {}  # what people decided on those results
         self._known: set[str] = set()  # calls of which earlier drives logged anything
@@ -55,6 +55,7 @@ class ToolTurn:
         """Restore what earlier drives logged about these calls."""
         for event in self._effects.past([*self._actions.values()]):
             self._known.add(call_of(event))
+            self._meter.add(event)
             match event:
                 case Called(action=begun):  # the decision led to this intent and to no other
                     self._begin(begun)
@@ -63,7 +64,7 @@ class ToolTurn:
                     self._asks.pop(begun.id, None)
                 case Judged(point="before_tool", verdict="ask", about=Called(action=action)):
                     self._actions[action.id] = action
-                    self._asks[action.id] = f"{event.hook}: {event.reason}"
+                    self._asks[action.id] = event
                 case Judged(point="after_tool", verdict="ask", about=Observed(observation=seen)):
                     self._held[seen.call_id] = event
                     self._effects.restore(self._current(seen.call_id), seen)
@@ -134,7 +135,8 @@ class ToolTurn:
         if problem := self._find_approval_reason(call):
             if call not in self._paused:
                 await self._effects.tell(Paused(self._step, began, problem))
-            decision = await self._deadline.wait(self._effects.consult(began, problem))
+            asker = self._asks[call].hook if call in self._asks else ""
+            decision = await self._deadline.wait(self._effects.consult(began, problem, asker))
             if decision is None:
                 return False
             self._decided[call] = decision
@@ -156,7 +158,7 @@ class ToolTurn:
             return False
         await self._effects.tell(end)
         if end.verdict == "ask":
-            self._asks[call] = f"{end.hook}: {end.reason}"
+            self._asks[call] = end
             return False
         refused = Observation(call, f"{action.tool} was not called: {end.reason}", "rejected")
         self._effects.restore(action, refused)
@@ -208,7 +210,9 @@ class ToolTurn:
         if call in self._decided or call in self._seen:
             return ""
         asked = self._effects.must_ask(self._current(call), begun=call in self._cut_off)
-        return "; ".join(filter(None, (self._asks.get(call), asked))) if self._asks else asked
+        if (hook := self._asks.get(call)) is None:
+            return asked
+        return "; ".join(filter(None, (f"{hook.hook}: {hook.reason}", asked)))
 
     def _begin(self, action: AgentAction) -> None:
         """Mark an action as begun; earlier decisions on equal calls do not apply to later ones."""

@@ -100,6 +100,11 @@ class Toolbox:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._find_record(action).is_news
 
+    def is_in_doubt(self, action: AgentAction) -> bool:
+        """Return whether it is unknown if an equal call took effect."""
+        record = self._find_record(action)
+        return record.doubt is not None or record.is_news
+
     def _find_record(self, action: AgentAction) -> _Record:
         """Return the record of equal calls; the key is computed only if any call is in doubt."""
         return self._records[self._make_key(action)] if self._doubts else _Record()

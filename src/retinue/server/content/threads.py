@@ -34,7 +34,12 @@ def add_thread(connection: Connection, scope: TenantView, given: Mapping[str, An
     row."""
     body = {"tool_resources": given.get("tool_resources"), "metadata": given.get("metadata") or {}}
     body = with_stores(connection, scope, body, _OF_THREAD)
-    values: Object = {"id": new_id("thread"), "created_at": int(time.time()), "key": key, "body": body}
+    values: Object = {
+        "id": new_id("thread"),
+        "created_at": int(time.time()),
+        "key": key and scope.own_name(key),
+        "body": body,
+    }
     scope.insert(connection, threads, values)
     add_messages(connection, scope, values["id"], given.get("messages") or ())
     return find_row(connection, scope, threads, values["id"])  # messages may have added files
@@ -72,7 +77,7 @@ def find_thread(connection: Connection, scope: TenantView, key: str, *, lock: bo
     row = scope.find(connection, threads, key, lock=lock)
     if row is not None or key.startswith("thread_"):
         return row
-    return thread_by_key(connection, scope.tenant, key, lock=lock)
+    return thread_by_key(connection, scope.tenant, scope.own_name(key), lock=lock)
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...core.tools.signature import InvalidInput, build_schema_signature
-from ...core.values import Decision, File
+from ...core.values import Always, Decision, File
 from ...runs.status import Pending, pending_calls
+from ...runs.submissions import describe_bad_edit
 from ...store.run_queries import find_own_run
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
@@ -51,10 +51,11 @@ def parse_submission(
     answered = frozenset(one.action.id for one in waiting.values() if one.action.tool in own)
     decisions: dict[str, Decision] = {}
     for call, one in waiting.items():
-        decision = parse_decision(run.request, one, said[call])
+        decision = parse_decision(run.request, one, said[call], run.user)
         shown = tuple(File(**file) for file in files.get(call, ())) if one.action.id in answered else ()
         decisions[one.action.id] = replace(decision, files=shown) if shown else decision
-    _check_edits(run, decisions)
+    if problem := describe_bad_edit(run, decisions):
+        raise ApiError(400, problem)
     return ParsedOutputs(decisions, mark, answered)
 
 
@@ -79,9 +80,10 @@ def check_decided(connection: Connection, scope: TenantView, call: str | None, p
             raise invalid_value(param, problem)
 
 
-def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
+def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str, user: str | None = None) -> Decision:
     """Parse the output of a call. For a client function it is the result. Otherwise it is a person's decision:
-    `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text, which becomes the
+    `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, to which `"always"` may be added for the
+    run's `user`, or any other text, which becomes the
     tool's result. Raises `ApiError` for an invalid decision."""
     action, shown, _ = waiting
     if action.tool in client_names(request):
@@ -104,18 +106,23 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
     edited = arguments if kind == "edit" else None
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
         (edited,) = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in edited.values())
-    return Decision(kind, edited, str(said.get("message", "")))
+    return Decision(kind, edited, str(said.get("message", "")), always=_parse_always(said.get("always"), shown, user))
 
 
-def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
-    """Raise `ApiError` for edited arguments that do not fit their tool, which nobody would see otherwise."""
-    for call in run.waiting:
-        edited = decisions[call["id"]].tool_input
-        if edited is not None and "schema" in call:
-            try:
-                build_schema_signature(call["schema"]).arguments(edited)
-            except InvalidInput as error:
-                raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
+def _parse_always(always: Any, shown: Mapping[str, Any], user: str | None) -> Always:
+    """Return whether such calls are allowed to the run's user from now on. Raises `ApiError`."""
+    if always in (None, False, ""):
+        return ""
+    if not user:
+        raise ApiError(400, "The run is for no user, so there is none to whom the call could always be allowed.")
+    patterns = isinstance(always, dict) and {name for name, one in always.items() if isinstance(one, str)} == {*always}
+    if always not in ("call", "tool") and not (always and patterns and always.keys() <= shown.keys()):
+        raise ApiError(
+            400,
+            "Invalid 'always': want 'call', for the same arguments; 'tool', for any; or patterns with * by the names "
+            f"of arguments ({', '.join(shown) or 'there are none'}).",
+        )
+    return always  # type: ignore[no-any-return]
 
 
 def _read(output: str) -> Any:

@@ -109,14 +109,15 @@ def items_of(connection: Connection, scope: TenantView, conversation_id: str) ->
 
 
 def find_anywhere(connection: Connection, scope: TenantView, item_id: str) -> Object | None:
-    """Return the tenant's latest item that clients know by this id, from any conversation, or `None`."""
-    query = select(items.c.body).where(items.c.tenant == scope.tenant, items.c.item_id == item_id)
+    """Return the latest item that clients know by this id, from any conversation that `scope` sees, or `None`."""
+    query = select(items.c.body).join(conversations, conversations.c.id == items.c.conversation_id)
+    query = query.where(*scope.own(conversations), items.c.tenant == scope.tenant, items.c.item_id == item_id)
     body: Object | None = connection.execute(query.order_by(items.c.number.desc()).limit(1)).scalar()
     return body
 
 
 def append_items(
-    connection: Connection, tenant: str, conversation_id: str, given: Sequence[Object], run_id: str | None = None
+    connection: Connection, scope: TenantView, conversation_id: str, given: Sequence[Object], run_id: str | None = None
 ) -> list[Object]:
     """Add items to a conversation, within the caller's transaction. Return the added items, each with an id and, where
     its type has one, a status.
@@ -125,7 +126,6 @@ def append_items(
     deleted meanwhile. Otherwise raises `ApiError`: 404 if the conversation or a referenced item does not exist, 400 if
     the conversation already has an item or a compaction item was not created for the tenant.
     """
-    scope = TenantView(tenant)
     if run_id is None:
         find_conversation(connection, scope, conversation_id, lock=True)
     elif scope.find(connection, conversations, conversation_id, lock=True) is None:
@@ -141,7 +141,12 @@ def append_items(
         elif run_id is None:
             message = f"Duplicate item found with id {one['id']}. Remove duplicate items from your input and try again."
             raise ApiError(400, message, param="items")
-    common = {"tenant": tenant, "created_at": int(time.time()), "conversation_id": conversation_id, "run_id": run_id}
+    common = {
+        "tenant": scope.tenant,
+        "created_at": int(time.time()),
+        "conversation_id": conversation_id,
+        "run_id": run_id,
+    }
     if new:
         rows = [{**common, "id": new_id("item"), "item_id": one["id"], "body": one} for one in new]
         connection.execute(insert(items), rows)

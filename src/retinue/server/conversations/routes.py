@@ -44,7 +44,7 @@ async def create_conversation(context: ContextDep, given: ConversationCreate | N
     def add(connection: Connection, scope: TenantView) -> Object:
         values = {"id": new_id("conv"), "created_at": int(time.time()), "body": {"metadata": given.metadata or {}}}
         row = scope.add(connection, conversations, values)
-        append_items(connection, scope.tenant, row.id, [one.sent() for one in given.items or ()])
+        append_items(connection, scope, row.id, [one.sent() for one in given.items or ()])
         return _conversation_object(row)
 
     return await context.write(add)
@@ -106,7 +106,7 @@ async def create_items(context: ContextDep, conversation_id: str, given: ItemsCr
 
     def add(connection: Connection, scope: TenantView) -> Object:
         _lock_idle(connection, scope, conversation_id)
-        added = append_items(connection, scope.tenant, conversation_id, [one.sent() for one in given.items])
+        added = append_items(connection, scope, conversation_id, [one.sent() for one in given.items])
         return listed([item_view(one, include) for one in added], False)
 
     return await context.write(add)

@@ -131,7 +131,7 @@ def attach(
     except UsageError as error:
         raise ApiError(400, f"Vector stores are not available on this server: {error}.") from error
     by_id = {wish.file_id: wish for wish in wishes}
-    mine = select(files.c.id, files.c.body).where(files.c.tenant == scope.tenant, files.c.id.in_(list(by_id)))
+    mine = select(files.c.id, files.c.body).where(*scope.own(files), files.c.id.in_(list(by_id)))
     there = {row.id: row.body for row in connection.execute(mine)}
     if missing := [one for one in by_id if one not in there]:
         raise no_file(missing[0], "file_ids")

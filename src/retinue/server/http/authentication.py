@@ -8,9 +8,11 @@ import inspect
 import ipaddress
 import math
 import re
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from fastapi import HTTPException, Request
 from starlette.datastructures import Headers
@@ -24,8 +26,10 @@ from ..login import Login, UserOf
 from .api_errors import ApiError, answer_of
 from .sse import frame
 
-ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "audit", "all"]
-NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
+ScopeName = Literal["read", "runs", "agents", "memories", "tools", "secrets", "prompts", "audit", "act-as", "all"]
+NAMES: tuple[ScopeName, ...] = get_args(ScopeName)
+USER_HEADER = "X-Retinue-User"
+_APART = ("prompts", "audit", "act-as")  # which no other scope contains
 _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
@@ -42,10 +46,13 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "vector_stores": "agents",
     "models": "agents",
     "memories": "memories",
+    "policies": "runs",
     "tools": "tools",
+    "secrets": "secrets",
 }
 _SPECIAL: tuple[tuple[re.Pattern[str], ScopeName], ...] = (  # also to read
     (re.compile(r"/v1/memories(/.*)?"), "memories"),
+    (re.compile(r"/v1/secrets(/.*)?"), "secrets"),
     (re.compile(r"/v1/studio/evals(/.*)?"), "prompts"),  # no tenant's
     (re.compile(r"/v1/audit(/.*)?"), "audit"),
 )
@@ -75,7 +82,8 @@ def is_open(method: str, path: str) -> bool:
 def required_scope(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
     `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
-    `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require `all`."""
+    `secrets` to set secrets, `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require
+    `all`."""
     for pattern, name in _SPECIAL:
         if pattern.fullmatch(path):
             return name
@@ -88,9 +96,9 @@ def required_scope(method: str, path: str) -> ScopeName:
 
 
 def has_scope(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
-    """Whether a key with `scopes` may make requests that require `wanted`. No other scope contains `prompts` or
-    `audit`, nor does a key without scopes have these."""
-    if wanted in ("prompts", "audit"):
+    """Whether a key with `scopes` may make requests that require `wanted`. No other scope contains `prompts`, `audit`
+    or `act-as`, nor does a key without scopes have these."""
+    if wanted in _APART:
         return scopes is not None and wanted in scopes
     return scopes is None or "all" in scopes or wanted in scopes
 
@@ -98,6 +106,30 @@ def has_scope(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
 def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
     """Whether a key sees the operator's prompts, and the engines' own words."""
     return has_scope(scopes, "prompts")
+
+
+def act_for(key: Key, named: Sequence[str]) -> Key:
+    """Return the key for a request that says for which user it is: `named` are the values of `X-Retinue-User`. A key
+    with the scope `act-as` may name anybody of its tenant, one that has a user only that one. Raises `ApiError`."""
+    if not named or list(named) == [key.user]:
+        return key
+    if key.user is not None or not has_scope(key.scopes, "act-as"):
+        raise missing_scope("act-as")
+    problem = describe_bad_user(named[0]) if len(named) == 1 else "it is there more than once"
+    if problem:
+        raise ApiError(400, f"Invalid '{USER_HEADER}': {problem}.", param=USER_HEADER, code="invalid_value")
+    return replace(key, user=named[0])
+
+
+def _check_scope(key: Key, method: str, path: str) -> None:
+    """Raise `ApiError` if the key may not do so. Users set secrets of their own, but no tools for everybody."""
+    wanted = required_scope(method, path)
+    if key.user is not None and wanted == "secrets":
+        wanted = "runs"
+    if not has_scope(key.scopes, wanted):
+        raise missing_scope(wanted)
+    if key.user is not None and wanted == "tools":
+        raise ApiError(403, "Tools serve a whole tenant: the key of a user registers none.", code="user_key")
 
 
 def missing_scope(wanted: ScopeName) -> ApiError:
@@ -193,7 +225,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         try:
-            key = await self._check(scope, required_scope(method, path))
+            key = await self._check(scope, method, path)
         except (ApiError, StoreUnavailable) as error:
             await answer_of(error)(scope, receive, send)
             return
@@ -203,13 +235,13 @@ class Authentication:
         else:
             await self._pass(scope, receive, send)
 
-    async def _check(self, scope: Scope, wanted: ScopeName) -> Key:
+    async def _check(self, scope: Scope, method: str, path: str) -> Key:
         """Return the key of a request. Raises `ApiError`."""
         key = await self._callers.find(scope)
         if key is None:
             raise await self._callers.refuse(scope)
-        if not has_scope(key.scopes, wanted):
-            raise missing_scope(wanted)
+        key = act_for(key, Headers(scope=scope).getlist(USER_HEADER))
+        _check_scope(key, method, path)
         return key
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:

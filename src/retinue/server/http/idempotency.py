@@ -79,8 +79,9 @@ class Idempotency:
                     MutableHeaders(scope=message)[REPLAYED] = "true"
                 if message["status"] in _NOT_KEPT and repeat.done and not scope["state"].get("acted"):
                     with suppress(StoreUnavailable):
-                        tenant = scope["state"]["tenant"]
-                        await scope["app"].state.server.database.write(partial(repeat.forget, tenant=tenant))
+                        of = scope["state"]["key"]
+                        whose = TenantView(of.tenant, user=of.user)
+                        await scope["app"].state.server.database.write(partial(repeat.forget, scope=whose))
             await send(message)
 
         await self._app(scope, received, sending)
@@ -121,9 +122,9 @@ class Repeat:
         one takes its place. The returned function raises `ApiError` (409) if the key belongs to another request."""
         return partial(self._once, work, self._writes)
 
-    def forget(self, connection: Connection, tenant: str) -> None:
+    def forget(self, connection: Connection, scope: TenantView) -> None:
         """Delete the key, unless it was reused meanwhile."""
-        own = self._own(tenant)
+        own = self._own(scope)
         found = _LOCK.rows(connection, own)
         if found and found[0][2] == self.done:
             _DELETE.run(connection, own)
@@ -131,7 +132,7 @@ class Repeat:
     def _once(
         self, work: Callable[[Connection, TenantView], T], number: int, connection: Connection, scope: TenantView
     ) -> T:
-        own, now, digest = self._own(scope.tenant), int(time.time()), self.digest()
+        own, now, digest = self._own(scope), int(time.time()), self.digest()
         found = _LOCK.rows(connection, own)
         if found and found[0][0] <= now - _KEPT:
             _DELETE.run(connection, own)
@@ -154,8 +155,8 @@ class Repeat:
         _UPDATE.run(connection, {**own, "done": self.done})
         return result
 
-    def _own(self, tenant: str) -> dict[str, str]:
-        return {"tenant": tenant, "key": self._key, "route": self._route}
+    def _own(self, scope: TenantView) -> dict[str, str]:
+        return {"tenant": scope.tenant, "key": scope.own_name(self._key), "route": self._route}
 
 
 def sweep(connection: Connection) -> None:

@@ -93,7 +93,7 @@ def concluding(deployment: Deployment) -> Callable[[Connection, RunRow, Sequence
             return
         *_, progress = project_responses(deployment, part, log)
         if progress.last is not None and progress.last["status"] in ("completed", "incomplete"):
-            append_items(connection, run.tenant, run.thread_id, [*part.input, *progress.output], run.id)
+            append_items(connection, TenantView(run.tenant), run.thread_id, [*part.input, *progress.output], run.id)
 
     return conclude
 

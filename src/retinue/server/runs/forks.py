@@ -30,7 +30,7 @@ from ...store.tenant_view import Page, TenantView
 from ...store.usage_sums import bytes_used
 from ..context import Context, ContextDep
 from ..http.api_errors import ApiError
-from ..http.authentication import has_scope, sees_prompts
+from ..http.authentication import has_scope, missing_scope, sees_prompts
 from ..http.common_schemas import Id, Instructions, Metadata, Wire
 from ..http.limits import check_texts
 from ..http.objects import Object, own_run, own_view
@@ -66,7 +66,10 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     edits = await _checked_edits(context, run_id, edits)
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
-        check_shown(own_run(connection, scope, run_id, lock=True))
+        forked = own_run(connection, scope, run_id, lock=True)
+        check_shown(forked)
+        if forked.user != scope.user and not has_scope(scope.scopes, "act-as"):  # it goes on as that user
+            raise missing_scope("act-as")
         check_room(connection, scope)
         before = bytes_used(connection, scope.tenant, "texts")
         try:

@@ -39,6 +39,7 @@ def summary_object(run: RunRow) -> Object:
         "created_at": run.created_at,
         "kind": run.kind,
         "model": run.agent,
+        "user": run.user,
         "status": run.status,
         "thread_id": None if is_response else run.thread_id,
         "conversation_id": run.thread_id if is_response else None,

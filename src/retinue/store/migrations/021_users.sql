@@ -5,33 +5,25 @@ ALTER TABLE assistants ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE threads ADD COLUMN "user" VARCHAR(256);
 
-ALTER TABLE messages ADD COLUMN "user" VARCHAR(256);
-
 ALTER TABLE runs ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE conversations ADD COLUMN "user" VARCHAR(256);
-
-ALTER TABLE items ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE files ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE memories ADD COLUMN "user" VARCHAR(256);
 
-ALTER TABLE registered_tools ADD COLUMN "user" VARCHAR(256);
-
 ALTER TABLE vector_stores ADD COLUMN "user" VARCHAR(256);
-
-ALTER TABLE vector_store_batches ADD COLUMN "user" VARCHAR(256);
-
-ALTER TABLE vector_store_files ADD COLUMN "user" VARCHAR(256);
-
-ALTER TABLE audit_entries ADD COLUMN "user" VARCHAR(256);
 
 ALTER TABLE processes ADD COLUMN stops BOOLEAN NOT NULL DEFAULT FALSE;
 
 CREATE INDEX assistants_of_user ON assistants (tenant, "user", number) WHERE "user" IS NOT NULL;
 
+CREATE INDEX threads_of_user ON threads (tenant, "user", number) WHERE "user" IS NOT NULL;
+
 CREATE INDEX runs_of_user ON runs (tenant, "user", number) WHERE "user" IS NOT NULL;
+
+CREATE INDEX conversations_of_user ON conversations (tenant, "user", number) WHERE "user" IS NOT NULL;
 
 CREATE INDEX files_of_user ON files (tenant, "user", number) WHERE "user" IS NOT NULL;
 

@@ -66,14 +66,17 @@ export const waiting = (state) =>
 export const runOf = (id) => `run_${id.replace(/^resp_/, "").replace(/x\d+$/, "")}`;
 
 /** The answer to an approval request, as an item of the next request. `decision` is {kind: "approve" | "edit" |
- *  "reject" | "respond", arguments, message}. */
+ *  "reject" | "respond", arguments, message, always}. */
 export function answerItem(request, decision) {
-  if (decision.kind === "approve")
+  if (decision.kind === "approve" && !decision.always)
     return { type: "mcp_approval_response", approval_request_id: request.id, approve: true };
+  const { kind, message, arguments: edited, always } = decision;
   const said =
-    decision.kind === "edit"
-      ? { decision: "edit", arguments: decision.arguments }
-      : { decision: decision.kind, message: decision.message };
+    kind === "edit"
+      ? { decision: kind, arguments: edited }
+      : always
+        ? { decision: kind, always }
+        : { decision: kind, message };
   return {
     type: "function_call_output",
     call_id: `call_${request.id.replace(/^mcpr_/, "")}`,

@@ -7,9 +7,10 @@ const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
  *  `log` is what the events so far come to:
  *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden}
  *  A span is one thing that took time, in the order in which they began:
- *    {kind: "model" | "tool" | "person", key, step, start, end, state: "live" | "done" | "failed", …}
+ *    {kind: "model" | "tool" | "person" | "hook", key, step, start, end, state: "live" | "done" | "failed", …}
  *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
- *  of a tool {call, action, observation}, of a person {call, action, problem, decision}. Times are Unix seconds. A span
+ *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict, reason, call}. A tool's
+ *  `progress` is what it reported. Times are Unix seconds. A span
  *  changes until it ends; the list of them only grows. */
 export class RunFold {
   log = {
@@ -88,6 +89,17 @@ export class RunFold {
     this.#use(seen.usage);
   }
 
+  judged({ step, point, hook, verdict, reason, call_id, usage }, event) {
+    const span = this.#open("hook", step, event, { point, hook, verdict, reason: reason ?? "", call: call_id, usage });
+    this.#use(usage);
+    Object.assign(span, { end: event.created_at, state: verdict === "block" ? "failed" : "done" });
+  }
+
+  reported(data, event) {
+    const span = this.#calls.get(data.call_id);
+    if (span) span.progress.push({ ...data, at: event.created_at });
+  }
+
   paused({ action, problem, step }, event) {
     if (!action) return;
     this.#people.set(
@@ -120,7 +132,7 @@ export class RunFold {
   }
 
   #call(action, step, event) {
-    const span = this.#open("tool", step, event, { call: action.id, action, observation: null });
+    const span = this.#open("tool", step, event, { call: action.id, action, observation: null, progress: [] });
     this.#calls.set(action.id, span);
     this.log.calls += 1;
     return span;
@@ -149,9 +161,9 @@ export class RunFold {
   }
 }
 
-const KEYS = { model: "m", tool: "t", person: "p" };
+const KEYS = { model: "m", tool: "t", person: "p", hook: "h" };
 const TYPES = new Set(
-  "started asked retried said replied called observed paused resumed finished stopped".split(" "), // its methods
+  "started asked retried said replied called reported observed judged paused resumed finished stopped".split(" "), // its methods
 );
 
 /** Return what the events of a whole log come to. */
@@ -200,6 +212,7 @@ export function title(span) {
         : span.prompt > 0
           ? `Prompt ${span.prompt + 1}`
           : "Model";
+  if (span.kind === "hook") return span.hook;
   if (span.kind === "person") return `Person: ${span.action.tool}`;
   return span.action.tool || "Call";
 }
@@ -207,9 +220,32 @@ export function title(span) {
 /** One line on what a span did. */
 export function summary(span) {
   if (span.kind === "model") return line(span.reply ? span.reply.text || called(span.reply) : span.said);
-  if (span.kind === "person") return span.decision ? span.decision.kind : line(span.problem || "waits");
+  if (span.kind === "hook")
+    return span.reason ? line(`${POINTS[span.point] ?? span.point}: ${span.reason}`) : verdictOf(span);
+  if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
+  const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
+  if (last) return line(last.text);
   return line(typeof span.action.tool_input === "string" ? span.action.tool_input : compact(span.action.tool_input));
 }
+
+/** What a hook did, in words. */
+export function verdictOf({ verdict, point }) {
+  const did = { pass: "let pass", change: "changed", block: "blocked", ask: "asks a person about" }[verdict] ?? verdict;
+  return `${did} ${POINTS[point] ?? point}`;
+}
+
+const POINTS = {
+  before_run: "the question",
+  before_model: "the request",
+  after_model: "the reply",
+  before_tool: "the call",
+  after_tool: "the result",
+  before_answer: "the answer",
+};
+
+/** What was decided about a call, in words. */
+export const decided = ({ kind, always, policy }) =>
+  policy ? "always approved: nobody was asked" : always ? `${kind}, and always from now on` : kind;
 
 const called = (reply) => (reply.calls ?? []).map((one) => `→ ${one.tool}`).join("  ");
 const line = (text) =>

@@ -4,7 +4,7 @@
 const DONE = new Set(["result", "repeated"]);
 
 /** Return a run's steps from its events: [{step, log, reply, thought, problem, calls: [{id, tool, input, output, outcome, seconds,
- *  note}], tokens, seconds, ended}]. What is withheld is missing. `log` is the log's own number of the step, which a graph's
+ *  note}], verdicts: [{hook, point, verdict, reason}], tokens, seconds, ended}]. What is withheld is missing. `log` is the log's own number of the step, which a graph's
  *  calls have in common: there, a call after all results is a step of its own. */
 export function stepsOf(events) {
   const steps = [];
@@ -20,6 +20,7 @@ export function stepsOf(events) {
       thought: "",
       problem: "",
       calls: [],
+      verdicts: [],
       tokens: 0,
       seconds: 0,
       ended: null,
@@ -31,6 +32,7 @@ export function stepsOf(events) {
     if (type === "asked" && data.problem) at(data.step).problem = data.problem;
     else if (type === "replied" && data.reply) replied(at(data.step), data.reply);
     else if (type === "called" || type === "paused") called(at, calls, data, type === "paused");
+    else if (type === "judged") at(data.step).verdicts.push(data);
     else if (type === "observed") observed(calls, data.observation);
     else if (type === "finished") steps.push(end({ answer: data.answer ?? "" }));
     else if (type === "stopped" && !["AWAITING_HUMAN", "AWAITING_MEMBER"].includes(data.reason))
@@ -39,7 +41,17 @@ export function stepsOf(events) {
   return steps;
 }
 
-const end = (ended) => ({ step: null, log: null, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended });
+const end = (ended) => ({
+  step: null,
+  log: null,
+  reply: "",
+  problem: "",
+  calls: [],
+  verdicts: [],
+  tokens: 0,
+  seconds: 0,
+  ended,
+});
 
 function replied(step, reply) {
   step.reply = reply.text ?? "";

@@ -14,9 +14,9 @@ const DECIDED = {
 
 /** What a person decided on a call of `tool`. */
 export const Decided = ({ tool, decision }) =>
-  html`You ${DECIDED[decision.kind]} <span class="tool-name">${tool}</span>.`;
+  html`You ${decision.always ? "always approve" : DECIDED[decision.kind]} <span class="tool-name">${tool}</span>.`;
 
-/** `calls` are {id, tool, arguments, question?}; `send` gets the decisions, {kind, arguments?, message?}, by the calls' ids. */
+/** `calls` are {id, tool, arguments, question?, user?}; `send` gets the decisions, {kind, arguments?, message?, always?}, by the calls' ids. */
 export function Decisions({ calls, send }) {
   const kept = `retinue.decisions.${calls.map((one) => one.id).join()}`;
   const [{ made, busy, error }, setState] = useState(() => ({

@@ -1,6 +1,6 @@
 // @ts-check
-// All that is known of one span: a request to a model, a call of a tool, or a question to a person.
-import { formerPrompt, promptOf, promptText, title } from "../folds/run_log.js";
+// All that is known of one span: a request to a model, a call of a tool, a question to a person, or a hook's verdict.
+import { decided, formerPrompt, promptOf, promptText, title, verdictOf } from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
 import { cost, count, duration } from "../format.js";
 import { html, useMemo, useState } from "../html.js";
@@ -21,14 +21,16 @@ export function SpanDetail({ row, spans, requests, actions }) {
     ${span.kind === "model" && html`<${Model} span=${span} spans=${spans} requests=${requests} />`}
     ${span.kind === "tool" && html`<${Call} span=${span} member=${row.member} />`}
     ${span.kind === "person" && html`<${Person} span=${span} />`}
+    ${span.kind === "hook" && html`<${Judged} span=${span} />`}
   </article>`;
 }
 
 function Facts({ span, member }) {
-  const usage = span.reply?.usage ?? span.observation?.usage;
+  const usage = span.reply?.usage ?? span.observation?.usage ?? span.usage;
   const facts = [
     `step ${span.step}`,
     span.end !== null &&
+      span.kind !== "hook" &&
       duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
     span.reply?.first_token_seconds ? `first token after ${duration(span.reply.first_token_seconds)}` : null,
     usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,
@@ -117,10 +119,22 @@ function Call({ span, member }) {
   return html`
     ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
     <${Json} label="Input" value=${span.action.tool_input ?? ""} lines=${20} />
+    ${span.progress.length > 0 && html`<${Reported} progress=${span.progress} start=${span.start} />`}
     ${seen ? html`<${Text} label="Output" value=${seen.text} lines=${30} />` : html`<p class="muted">It has not returned.</p>`}
     ${seen?.note && html`<${Text} label="Remark to the model" value=${seen.note} />`}
     ${seen?.stale && html`<p class="note">The run had seen the same before.</p>`}
     ${span.action.log && html`<${Text} label="The model's words" value=${span.action.log} />`}
+  `;
+}
+
+const Reported = ({ progress, start }) => html`<section class="stack"><h3>Progress</h3>
+  <ol class="progress-list">${progress.slice(-EARLIER).map((one, at) => html`<li key=${at}><span class="num muted">${duration(one.at - start)}</span> ${one.text}</li>`)}</ol>
+</section>`;
+
+function Judged({ span }) {
+  return html`
+    <p class=${span.verdict === "block" ? "note bad" : "note"}>The hook <strong>${span.hook}</strong> ${verdictOf(span)}.</p>
+    ${span.reason && html`<${Text} label="Why" value=${span.reason} />`}
   `;
 }
 
@@ -130,7 +144,8 @@ function Person({ span }) {
     <${Json} label="Input" value=${span.action.tool_input ?? ""} />
     ${
       span.decision &&
-      html`<section class="stack"><h3>Decision: ${span.decision.kind}</h3>
+      html`<section class="stack"><h3>Decision: ${decided(span.decision)}</h3>
+      ${span.decision.policy && html`<p class="note">By the policy <code>${span.decision.policy}</code>.</p>`}
       ${span.decision.tool_input != null && html`<${Json} label="Edited input" value=${span.decision.tool_input} />`}
       ${span.decision.message && html`<${Text} label="Message" value=${span.decision.message} />`}
     </section>`

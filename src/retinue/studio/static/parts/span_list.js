@@ -52,7 +52,7 @@ function Row({ row, index, chosen, choose, toggle, begin, finish }) {
       ${expands ? html`<span class="twist" aria-hidden="true" onClick=${flip}>${row.open ? "▾" : "▸"}</span>` : html`<span class="twist"></span>`}
       <span class="swatch" aria-hidden="true"></span>
       <span class="span-title">${row.span ? title(row.span) : `Step ${row.step}`}</span>
-      ${state === "failed" && html`<span class="span-mark">${row.span.observation?.outcome?.replaceAll("_", " ") ?? (row.span.kind === "model" ? "no reply" : "no result")}</span>`}
+      ${state === "failed" && html`<span class="span-mark">${row.span.observation?.outcome?.replaceAll("_", " ") ?? NO[row.span.kind] ?? "no result"}</span>`}
       <span class="span-says">${row.span ? summary(row.span) : stepSays(row)}</span>
     </span>
     <span class="span-track" aria-hidden="true"><span class="span-bar" style=${{ left: `${left * 100}%`, width: `max(2px, ${width * 100}%)` }}></span></span>
@@ -60,9 +60,12 @@ function Row({ row, index, chosen, choose, toggle, begin, finish }) {
   </div>`;
 }
 
+const NO = { model: "no reply", hook: "blocked" };
+
 function timeOf(row) {
   const span = row.span ?? stepSpan(row);
   if (span.end === null) return "…";
+  if (span.kind === "hook") return "";
   return duration((!row.member && span.observation?.seconds) || span.end - span.start);
 }
 

@@ -7,7 +7,7 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { Decided, Decisions } from "../parts/decisions.js";
 import { Empty, ErrorBox, Status } from "../parts/elements.js";
 import { useGet, useResource } from "../parts/hooks.js";
-import { allEvents } from "../parts/run_events.js";
+import { runWithEvents } from "../parts/run_events.js";
 import { Copy, Json, Thoughts } from "../parts/text.js";
 import { Link, navigate } from "../router.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
@@ -134,8 +134,8 @@ function Ended({ turn, last, text }) {
 function Waiting({ turn, last }) {
   const requests = waiting(last);
   const asks = requests.length > 0 && !last.decisions;
-  const { data: questions } = useResource(
-    (signal) => (asks ? questionsOf(runOf(last.id), signal) : Promise.resolve(null)),
+  const { data } = useResource(
+    (signal) => (asks ? askedOf(runOf(last.id), signal) : Promise.resolve(null)),
     [asks, last.id],
   );
   if (!asks) return null;
@@ -143,15 +143,17 @@ function Waiting({ turn, last }) {
     id,
     tool: name,
     arguments: given,
-    question: questions?.get(name),
+    question: data?.questions.get(name),
+    user: data?.user,
   }));
   return html`<${Decisions} calls=${calls} send=${(decisions) => decide(turn, decisions)} />`;
 }
 
-/** What a run asks a person, by tool or gate. */
-async function questionsOf(run, signal) {
-  const paused = (await allEvents(run, signal)).filter((one) => one.type === "paused");
-  return new Map(paused.map(({ data }) => [data.action?.tool, data.problem]));
+/** What a run asks a person, by tool or gate, and for which user it is. */
+async function askedOf(id, signal) {
+  const { run, events } = await runWithEvents(id, signal);
+  const paused = events.filter((one) => one.type === "paused");
+  return { questions: new Map(paused.map(({ data }) => [data.action?.tool, data.problem])), user: run.user };
 }
 
 const outcomeOf = (item) =>

@@ -4,6 +4,7 @@ import { get, post, save } from "../api.js";
 import { timelineRows, treeRows } from "../folds/span_rows.js";
 import { cost, count, duration, words } from "../format.js";
 import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
+import { outputOf } from "../parts/call_decision.js";
 import { Decisions } from "../parts/decisions.js";
 import { Empty, ErrorBox, Loading, Status, When } from "../parts/elements.js";
 import { Fork } from "../parts/fork.js";
@@ -123,7 +124,7 @@ function Waits({ run, log }) {
     log.spans.filter((one) => one.kind === "person" && one.problem).map((one) => [one.action.tool, one.problem]),
   );
   const calls = waiting.map(({ id, function: made }) => {
-    return { id, tool: made.name, arguments: made.arguments, question: asked.get(made.name) };
+    return { id, tool: made.name, arguments: made.arguments, question: asked.get(made.name), user: run.user };
   });
   if (!calls.length) return null;
   return html`<section class="decisions" aria-labelledby="waits">
@@ -133,8 +134,7 @@ function Waits({ run, log }) {
 }
 
 function answer(run, decisions) {
-  const output = ({ kind, ...more }) => (kind === "approve" ? kind : JSON.stringify({ decision: kind, ...more }));
-  const outputs = Object.entries(decisions).map(([id, decision]) => ({ tool_call_id: id, output: output(decision) }));
+  const outputs = Object.entries(decisions).map(([id, decision]) => ({ tool_call_id: id, output: outputOf(decision) }));
   return post(`/v1/runs/${run.id}/submit_tool_outputs`, { tool_outputs: outputs });
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
 // A run's steps in short: what the model said, which calls it made, and what they gave.
 
+import { verdictOf } from "../folds/run_log.js";
 import { duration, pretty, short } from "../format.js";
 import { html, useState } from "../html.js";
 import { Status } from "../parts/elements.js";
@@ -27,6 +28,7 @@ export function Step({ step, changed }) {
     <header><h3>Step ${step.step}</h3>
       <span class="num muted">${[step.tokens && `${short(step.tokens)} tokens`, step.seconds && duration(step.seconds)].filter(Boolean).join(" · ")}</span>
     </header>
+    ${step.verdicts.map((one, at) => html`<p key=${at} class=${one.verdict === "block" ? "problem" : "muted"}>${one.hook} ${verdictOf(one)}${one.reason ? `: ${one.reason}` : "."}</p>`)}
     ${step.problem && html`<p class="problem">Asked again: ${step.problem}</p>`}
     <${Thoughts} text=${step.thought} />
     ${step.reply.trim() && html`<${Said} label="Model" value=${step.reply} where="reply" changed=${changed} />`}
