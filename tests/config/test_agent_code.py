@@ -45,8 +45,8 @@ WRONG = {
     "import helper_of_tests": "helper_of_tests.py:2: ZeroDivisionError: division by zero",
     "import sys\nsys.exit('no')": "{file}:4: SystemExit: no",
     "raise KeyboardInterrupt": None,
-    "agent = hi('a')\nimport retinue\nretinue.serve(agent)": '{file}:5: retinue.serve is called while the file is imported: '
-    'put it under `if __name__ == "__main__":`',
+    "agent = hi('a')\nimport retinue\nretinue.serve(agent)": "{file}:5: retinue.serve is called while the file is "
+    'imported: put it under `if __name__ == "__main__":`',
 }
 
 
@@ -88,16 +88,18 @@ def test_a_name_after_the_colon_says_which(folder: Path) -> None:
         assert list(load_code(f"{file}:other")) == ["b"]
         assert list(load_code(f"{file}:make")) == ["a", "b"]
     assert list(load_code("pkg.inner:other")) == ["b"]
-    with pytest.raises(RetinueError, match="own.py: there is no 'othr'; did you mean 'other'?"):
+    with pytest.raises(RetinueError, match="there is no 'othr'; did you mean 'other'"):
         load_code("own.py:othr")
-    with pytest.raises(RetinueError, match="No module named 'pkg.gone'"):
+    with pytest.raises(RetinueError, match=r"No module named 'pkg\.gone'"):
         load_code("pkg.gone:agent")
-    with pytest.raises(RetinueError, match="gone.py: there is no such file"):
+    with pytest.raises(RetinueError, match=r"gone\.py: there is no such file"):
         load_code("gone.py")
 
 
 def test_code_is_imported_once_and_finds_what_is_beside_it(folder: Path) -> None:
-    (folder / "counted.py").write_text("from pathlib import Path\nwith Path('times').open('a') as file:\n    file.write('x')\n")
+    (folder / "counted.py").write_text(
+        "from pathlib import Path\nwith Path('times').open('a') as file:\n    file.write('x')\n"
+    )
     (folder / "own.py").write_text(f"{HEAD}import counted\nagent = hi('a')\n")
     (folder / "importer.py").write_text("from own import agent\n")
     assert load_code("own.py")["a"] is load_code("own.py:agent")["a"] is load_code("importer.py")["a"]
@@ -126,7 +128,9 @@ def test_a_dict_names_agents_and_leaves_them_as_they_are() -> None:
 def test_the_commands_take_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tool = "@tool(effects='read')\ndef look(at: str) -> str:\n    'Looks.'\n    return at\n"
     model = "PromptModel(script=[{'say': 'seen', 'when': 'there'}, {'call': {'tool': 'look', 'input': 'there'}}])"
-    (folder / "own.py").write_text(f"from retinue import *\n{tool}agent = Agent({model}, [look], name='a')\nother = 1\n")
+    (folder / "own.py").write_text(
+        f"from retinue import Agent, PromptModel, tool\n{tool}agent = Agent({model}, [look], name='a')\nother = 1\n"
+    )
     says = {
         ("check", "own.py"): (0, "own.py: no problems found"),
         ("check", "own.py:agnt"): (1, "own.py:1:1: there is no 'agnt'; did you mean 'agent'?"),

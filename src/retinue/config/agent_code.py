@@ -53,7 +53,7 @@ class Target:
         given = str(text)
         if of_file := _OF_FILE.fullmatch(given):
             return cls(Path(of_file[1]), True, name=of_file[2] or "")
-        if (of_module := OF_MODULE.fullmatch(given)) and not Path(given).exists():
+        if (of_module := OF_MODULE.fullmatch(given)) and not of_module[1].endswith((".yml", ".yaml")):
             folder = Path(*of_module[1].split("."))
             file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
             return cls(file, True, of_module[1], of_module[2])
