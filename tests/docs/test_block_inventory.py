@@ -65,6 +65,7 @@ NO_AGENTS = {
 BESIDE = {  # files that the pages' files name
     "tables.py": "def book(place):\n    return place\n",
     "parts.py": "def search(question): ...\ndef measure(draft): ...\ndef upper(text): ...\n",
+    "checks.py": "def only_small_sums(called, context): ...\n",
     "worker_agent_tools.py": "def search_knowledge_base(query: str): ...\n",
     "worker_agent_tools.yaml": (
         "search_knowledge_base: {callable_api: worker_agent_tools.py:search_knowledge_base, description: Searches.}\n"
