@@ -66,7 +66,7 @@ async def _table(folder: Path) -> str:
         agent.budget = Budget(steps, stale_steps=None)
         gc.freeze()  # as `retinue serve` does when it is ready
         by_hand = await _by_hand(agent, folder / f"hand-{steps}.db")
-        kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
+        kept = await keep_runs(agent, folder / f"runs-{steps}.db", rounds)
         in_memory = partial(agent.run_async, QUESTION)
         memory, *times = await in_turn(in_memory, by_hand.run, kept.run, rounds=rounds)
         floor, ours = [await one.cost(seconds) for one, seconds in zip((by_hand, kept), times, strict=True)]
@@ -140,7 +140,8 @@ async def _by_hand(agent: Agent, path: Path) -> Kept:
     return Kept(path, run, close)
 
 
-async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
+async def keep_runs(agent: Agent, path: Path, rounds: int) -> Kept:
+    """Keep runs as a server does, at most so many."""
     stack = AsyncExitStack()
     return Kept(path, await stack.enter_async_context(keeping(agent, path, rounds + 1)), stack.aclose)
 
@@ -187,7 +188,9 @@ def _size(path: Path) -> int:
 
 
 def new_run(number: int, connection: Connection) -> RunRow:
-    """Add the run of this number, to be driven."""
+    """Add the run of this number, to be driven, and its thread."""
+    there = {"tenant": "default", "id": f"thread_{number}", "created_at": 1, "body": {}}
+    insert_once(connection, threads, there)
     row = RunRow(
         id=f"run_{number:024}",
         tenant="default",

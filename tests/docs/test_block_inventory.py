@@ -50,6 +50,7 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
     ("quotas.md", ""): "output: a reply's headers",
     ("registered-tools.md", "json"): "the body of a request",
     ("replay.md", ""): "output",
+    ("serving-python.md", "py"): "of examples/python_app, which tests/server/test_python_app.py runs",
     ("replay.md", "json"): "the body of a reply",
     ("replay.md", "py"): "a test that `retinue runs pin` writes",
     ("server.md", "json"): "the body of a request; tests/server/test_audio.py sends such ones",
