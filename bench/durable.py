@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import tempfile
 import time
 from functools import partial
@@ -13,8 +14,10 @@ from statistics import median
 from bench.by_hand import QUESTION, note
 from bench.loop import in_turn
 from bench.persistence import Noting, keep_runs
-from fakes.postgres import postgres
 from retinue import Agent, Budget
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from fakes.postgres import postgres
 
 _STEPS, _ROUNDS, _AT_ONCE, _TIMES = 10, 40, 20, 5
 
