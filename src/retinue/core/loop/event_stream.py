@@ -68,7 +68,12 @@ class _Waiting:
     def wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
         """Wait until `awaited` is done. Return what is to be raised in the work, if anything."""
         if not asyncio.isfuture(awaited):  # another turn of the event loop
-            yield awaited
+            try:
+                yield awaited
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                return error
             return None
         awaited._asyncio_future_blocking = False  # as a task does that takes it over
         awaited.add_done_callback(self._wake)
