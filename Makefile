@@ -138,7 +138,7 @@ conformance: setup ## Run the openai SDK's own tests against the server and repo
 schemathesis: setup ## Try every operation of the server with more than 10,000 requests and report into bench/RESULTS.md (a quarter of an hour)
 	PYTHONPATH=tests:tools $(BIN)/python -m fuzzing
 
-chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
+chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, and of agents in Python some 350 times, into docs/reliability.md (an hour; CHAOS=kills for a part)
 	PYTHONPATH=tests:tools $(BIN)/python -m chaos $(CHAOS)
 
 chaos-cluster: setup ## Kill, stop and restart workers and PostgreSQL under load, and less so with Temporal, into docs/reliability.md (half an hour; CHAOS=deaths for a part)

@@ -14,10 +14,12 @@ from bench import (
     concurrency,
     config,
     documents,
+    durable,
     engine,
     footprint,
     fuzz,
     guardrails,
+    hooks,
     hops,
     lists,
     load,
@@ -37,6 +39,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "loop": loop.measure,
     "concurrency": concurrency.measure,
     "persistence": persistence.measure,
+    "durable": durable.measure,
     "caching": caching.measure,
     "footprint": footprint.measure,
     "pipelines": pipelines.measure,
@@ -53,6 +56,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "engine": engine.measure,
     "telemetry": telemetry.measure,
     "metrics": metrics.measure,
+    "hooks": hooks.measure,
 }
 
 

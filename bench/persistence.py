@@ -26,8 +26,10 @@ from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Usage
 from retinue.runs import RunInput, Runs
 from retinue.store.database import Database
+from retinue.store.prepared_statements import insert_once
 from retinue.store.run_queries import insert_run
 from retinue.store.run_row import RunRow
+from retinue.store.tables import threads
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
 
@@ -64,7 +66,7 @@ async def _table(folder: Path) -> str:
         agent.budget = Budget(steps, stale_steps=None)
         gc.freeze()  # as `retinue serve` does when it is ready
         by_hand = await _by_hand(agent, folder / f"hand-{steps}.db")
-        kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
+        kept = await keep_runs(agent, folder / f"runs-{steps}.db", rounds)
         in_memory = partial(agent.run_async, QUESTION)
         memory, *times = await in_turn(in_memory, by_hand.run, kept.run, rounds=rounds)
         floor, ours = [await one.cost(seconds) for one, seconds in zip((by_hand, kept), times, strict=True)]
@@ -138,7 +140,8 @@ async def _by_hand(agent: Agent, path: Path) -> Kept:
     return Kept(path, run, close)
 
 
-async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
+async def keep_runs(agent: Agent, path: Path, rounds: int) -> Kept:
+    """Keep runs as a server does, at most so many."""
     stack = AsyncExitStack()
     return Kept(path, await stack.enter_async_context(keeping(agent, path, rounds + 1)), stack.aclose)
 
@@ -185,7 +188,9 @@ def _size(path: Path) -> int:
 
 
 def new_run(number: int, connection: Connection) -> RunRow:
-    """Add the run of this number, to be driven."""
+    """Add the run of this number, to be driven, and its thread."""
+    there = {"tenant": "default", "id": f"thread_{number}", "created_at": 1, "body": {}}
+    insert_once(connection, threads, there)
     row = RunRow(
         id=f"run_{number:024}",
         tenant="default",
@@ -198,5 +203,6 @@ def new_run(number: int, connection: Connection) -> RunRow:
         request={"model": "agent", "instructions": ""},
         agent="agent",
     )
+    insert_once(connection, threads, {"tenant": row.tenant, "id": row.thread_id, "created_at": 0, "body": {}})
     insert_run(connection, row)
     return row

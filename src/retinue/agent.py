@@ -307,8 +307,8 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        kinds = [type(memory).__name__ for memory in self.memories]
-        others = [self.model.name, self.questions, self.spec.tool_functions, *kinds]
+        others = [self.model.name, self.questions, self.spec.tool_functions, [one.name for one in self.hooks]]
+        others += [type(memory).__name__ for memory in self.memories]
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Run[Answer]:

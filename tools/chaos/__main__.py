@@ -14,7 +14,7 @@ from bench.report import replace_section
 
 from fakes.postgres import postgres
 
-from . import cancels, faults, frozen, human, kills, neighbours, overload, points, repeats, streams, two
+from . import cancels, faults, frozen, human, in_process, kills, neighbours, overload, points, repeats, streams, two
 from .harness import site
 from .parts import Part, Told, head, made_by, parts_command, times
 
@@ -34,7 +34,7 @@ _SUFFERED = (
     "going on",
 )
 _SAID = ("cancels", "human", "overload", "streams", "neighbours", "two", "repeats", "frozen")
-_DEATHS = ("points", "kills", "postgres", "terms", "teams")
+_DEATHS = ("points", "kills", "postgres", "terms", "teams", "durable", "durable-postgres")
 _SHORT = ("what broke", "how often", "lost", "doubled", "runs went on after")
 _SAID_SHORT = ("two", "frozen", "cancels", "human")
 _GRACE = "0.2"  # seconds: less than a run takes
@@ -85,6 +85,30 @@ def _kills(times: int, db: str, what: str, told: Told) -> tuple[str, int]:
 def _on_postgres(told: Told) -> tuple[str, int]:
     with postgres(safe=True) as server:
         return _kills(100, server.database(), "`kill -9` at random, PostgreSQL", told)
+
+
+def _durable(told: Told, db: str = "", where: str = "SQLite") -> tuple[str, int]:
+    """Break processes with agents in Python that keep their runs."""
+    ways: dict[str, Callable[[], in_process.Killed]] = {
+        "a death at each point, at each passage, of an agent in Python": lambda: in_process.die(db, told=told),
+        "the same, of a team of three levels": lambda: in_process.die(db, team=True, told=told),
+        "`kill -9` of one of two that share a store": lambda: in_process.kill_two(40, db, told=told),
+    }
+    rows, broken = "", 0
+    for what, way in ways.items():
+        seen = way()
+        tally, how = seen.tally, f"{seen.kills} kills, {seen.tally.runs} runs"
+        for problem in tally.problems:
+            told(problem)
+        doubled, unknown = tally.doubled_once + tally.doubled_keyed, (tally.happened + tally.missing, tally.happened)
+        rows += _row(f"{what}, {where}", how, tally.lost, doubled, unknown, [], seen.further)
+        broken += seen.broken
+    return rows, broken
+
+
+def _durable_on_postgres(told: Told) -> tuple[str, int]:
+    with postgres(safe=True) as server:
+        return _durable(told, server.database(), "PostgreSQL")
 
 
 def _cancels(told: Told) -> tuple[str, int]:
@@ -273,6 +297,8 @@ _PARTS: dict[str, Part] = {
     "postgres": _on_postgres,
     "terms": _terms,
     "teams": _teams,
+    "durable": _durable,
+    "durable-postgres": _durable_on_postgres,
     "faults": _faults,
     "cancels": _cancels,
     "human": _human,
@@ -295,7 +321,7 @@ def _write(kept: Mapping[str, str]) -> None:
 
 def _summarize(kept: Mapping[str, str]) -> str:
     """Return the report in short: of each row what it counts, of each paragraph the first sentence."""
-    deaths = [_cells(kept[name]) for name in _DEATHS if name in kept]
+    deaths = [_cells(row) for name in _DEATHS if name in kept for row in kept[name].splitlines()]
     rows = [(what, often, lost, doubled, later) for what, often, lost, doubled, _, _, later in deaths]
     for line in kept.get("faults", "").splitlines():
         what, runs, lost, doubled, *_, later = _cells(line)

@@ -16,7 +16,7 @@ from ..core.events import Delta, Event
 from ..core.run_result import RunResult
 from ..core.schema.answers import Answer
 from ..core.values import Decision
-from ..errors import AgentChanged, UsageError
+from ..errors import UsageError
 from ..run.fork import ForkPoint
 from ..runs.run_fork import ForkEdits
 from ..store.run_queries import RunFilter, newest_runs
@@ -85,7 +85,7 @@ class AgentRuns(Generic[Answer]):
         self._agent = agent
         self._url = store_url(store)
 
-    def start(self, question: str, options: RunOptions) -> KeptRun:
+    def start(self, question: str, options: RunOptions[Any]) -> KeptRun[Answer]:
         """Return a run that is added to the store as it begins."""
         return start_kept(self._url, self._agent, question, options)
 
@@ -127,7 +127,7 @@ class AgentRuns(Generic[Answer]):
 
     async def result_async(self, run_id: str) -> RunResult[Answer]:
         """Return the outcome of a run so far: that of one which ended earlier, or waits for a person (`waiting`)."""
-        read = partial(read_kept, run_id=run_id, agent=self._agent.name)
+        read = partial(read_kept, run_id=run_id, agent=self._agent)
         return (await (await self._store()).database.read(read))[1]
 
     async def follow_async(self, run_id: str) -> AsyncGenerator[Event | Delta, None]:
@@ -161,7 +161,7 @@ class AgentRuns(Generic[Answer]):
         """Begin another run with the beginning of this one, as `retinue.fork` does, and return its outcome."""
         edits = ForkEdits(ForkPoint(step, observations or {}, instructions))
         store = await self._store()
-        row = await store.fork(run_id, edits, store.hold(self._agent, deps))
+        row = await store.fork(run_id, edits, store.hold(self._agent, {"deps": deps}))
         return await (await self._attach(row.id, None, deps, row)).finish()
 
     async def cancel_async(self, run_id: str) -> RunInfo:
@@ -174,27 +174,24 @@ class AgentRuns(Generic[Answer]):
         """Go on with what processes left, as `Agent.recover_async` does."""
         store = await self._store()
         left = await store.find_left(self._agent.name)
-        end = store.take_over(store.hold(self._agent, deps))
+        end = store.take_over(store.hold(self._agent, {"deps": deps}))
         try:
             return list(filter(None, await asyncio.gather(*map(self._rest, left))))
         finally:
             end()
 
     async def _rest(self, run_id: str) -> RunResult[Answer] | None:
-        """Return the outcome of a run once it rests; `None` if it cannot go on."""
-        try:
-            async for _ in self.follow_async(run_id):
-                pass
-            return await self.result_async(run_id)
-        except (UsageError, AgentChanged):
-            return None
+        """Return the outcome of a run once it rests; `None` if it is suspended, since the agent has changed."""
+        async for _ in self.follow_async(run_id):
+            pass
+        return None if (await self.get_async(run_id)).status == "suspended" else await self.result_async(run_id)
 
     async def _store(self) -> OpenStore:
         return await open_for(self._agent, self._url)
 
     async def _attach(
         self, run_id: str, decisions: Mapping[str, Decision] | None, deps: Any, row: RunRow | None = None
-    ) -> KeptRun:
+    ) -> KeptRun[Answer]:
         """Return a kept run as its caller has it, which goes on."""
         store = await self._store()
         await store.database.read(partial(find_own, run_id=run_id, agent=self._agent.name))
@@ -204,7 +201,7 @@ class AgentRuns(Generic[Answer]):
                 return await store.resume(run_id, decisions, holder)
             return row or await store.take(run_id, holder)
 
-        return KeptRun(self._url, self._agent, run_id, "(as it was asked)", begin, deps=deps)
+        return KeptRun(self._url, self._agent, run_id, "(as it was asked)", begin, given={"deps": deps})
 
     # ── the same for code without a loop ─────────────────────────────────────────────────────────
 
@@ -247,16 +244,16 @@ class Thread(Generic[Answer]):
         self._agent = agent
         self.id = thread_id
 
-    async def run_async(self, question: str, **options: Unpack[RunOptions]) -> RunResult[Answer]:
+    async def run_async(self, question: str, **options: Unpack[RunOptions[Any]]) -> RunResult[Answer]:
         """Say something and return what came of it. Raises as `Agent.run_async` does."""
         options["thread"] = self.id
         return await self._agent.run_async(question, **options)
 
-    def run(self, question: str, **options: Unpack[RunOptions]) -> RunResult[Answer]:
+    def run(self, question: str, **options: Unpack[RunOptions[Any]]) -> RunResult[Answer]:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(question, **options))
 
-    def stream_async(self, question: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event | Delta, None]:
+    def stream_async(self, question: str, **options: Unpack[RunOptions[Any]]) -> AsyncGenerator[Event | Delta, None]:
         """Say something and yield what happens. Raises as `Agent.stream_async` does."""
         options["thread"] = self.id
         return self._agent.stream_async(question, **options)

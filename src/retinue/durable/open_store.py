@@ -67,11 +67,11 @@ _LONGEST = 256  # characters of a thread's id
 
 
 class Holder(NamedTuple):
-    """An agent with which runs are driven, as it was when it was given, and what its code needs."""
+    """An agent with which runs are driven, as it was when it was given, and what the context of its code is told."""
 
     agent: Agent[Any, Any]
     versions: AgentVersions
-    deps: Any = None
+    given: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ class OpenStore:
         self._recovers: dict[str, Holder] = {}  # by the agent's name: whose runs are taken from those who left them
         self._held: dict[str, Holder] = {}  # by the agent's name, the last
 
-    def hold(self, agent: Agent[Any, Any], deps: Any = None) -> Holder:
+    def hold(self, agent: Agent[Any, Any], given: Mapping[str, Any]) -> Holder:
         """Return what drives runs with an agent as it is now."""
         held = self._held.get(agent.name)
         if held is None or held.agent.spec is not agent.spec:
             own = copy.copy(agent)
             held = self._held[agent.name] = Holder(own, AgentVersions({agent.name: own}, self.database))
-        return held._replace(deps=deps)
+        return held._replace(given=given)
 
     async def begin(self, new: NewRun, holder: Holder) -> RunRow:
         """Add a run and drive it. If it is there already, it is the same one, and goes on if its process died. Raises
@@ -296,8 +296,8 @@ class OpenStore:
             human = agent.human or holder.agent.human
             agent = agent.with_memory(())
             agent.budget, agent.human = Budget(**budget), human
-        told = {"user": run.user, "thread": top.request.get("thread"), "metadata": dict(top.metadata)}
-        context = {"deps": holder.deps} | {name: one for name, one in told.items() if one}
+        told = {"thread": top.request.get("thread"), "user": run.user, "metadata": dict(top.metadata)}
+        context = {**holder.given, **{name: one for name, one in told.items() if one}}
         return RunInput(agent, question, history, files=files, keep_files=partial(self._keep, run), given=context)
 
     async def _keep(self, run: RunRow, files: Sequence[File]) -> str:
@@ -362,7 +362,7 @@ def _say_question(connection: Connection, run: RunRow) -> None:
     now = int(CLOCK.now())
     values = {"id": derived_id("msg_", run.id, "question"), "created_at": now, "thread_id": run.thread_id}
     body = message_body(run, run.request["question"], now, None, role="user")
-    TenantView(run.tenant).insert(connection, messages, {**values, "run_id": None, "user": run.user, "body": body})
+    TenantView(run.tenant).insert(connection, messages, {**values, "run_id": None, "body": body})
 
 
 # ── stores that are open ─────────────────────────────────────────────────────────────────────────
@@ -426,7 +426,7 @@ async def open_for(agent: Agent[Any, Any], url: str) -> OpenStore:
     processes left."""
     store = await open_here(url)
     if agent.recovers:
-        store.take_over(store.hold(agent), lasts=True)
+        store.take_over(store.hold(agent, {}), lasts=True)
     return store
 
 

@@ -10,14 +10,15 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from ..core.events import ENDINGS, Delta, Event, Finished, Replied, Said, Started, Stopped
+from ..core.run_context import find_among
 from ..core.run_result import RunResult, find_ending, fold_result
+from ..core.schema.answers import Answer
 from ..core.serialization import dump
 from ..core.values import Message, StopReason
 from ..errors import AgentChanged, DataError, ModelError, StoreUnavailable, UsageError
@@ -41,22 +42,22 @@ def run_id_of(key: str) -> str:
     return f"run_{hashlib.sha256(key.encode()).hexdigest()[:24] if key else secrets.token_hex(12)}"
 
 
-class KeptRun(Run[Any]):
+class KeptRun(Run[Answer]):
     """A run that a store keeps, under its `key`. `begin` adds it, or lets it go on. If the caller goes away, it is
     driven no longer, and stays for whoever goes on with it."""
 
     def __init__(  # noqa: PLR0913 -- what it is, where, and how it begins
         self,
         url: str,
-        agent: Agent[Any, Any],
+        agent: Agent[Any, Answer],
         run_id: str,
         question: str,
         begin: Begin,
         history: History = (),
-        deps: Any = None,
+        given: Mapping[str, Any] = {},
     ) -> None:
         super().__init__(agent, question, history, key=run_id)
-        self._url, self._agent, self._deps, self._begins = url, copy.copy(agent), deps, begin
+        self._url, self._agent, self._begins, self.given = url, copy.copy(agent), begin, given
         self._listens = True
         self._at: tuple[asyncio.AbstractEventLoop, OpenStore] | None = None
         self._cancelled = False
@@ -67,7 +68,7 @@ class KeptRun(Run[Any]):
         on with this agent."""
         store = await open_for(self._agent, self._url)
         began, over = time.perf_counter(), False
-        row = await self._begins(store, store.hold(self._agent, self._deps))
+        row = await self._begins(store, store.hold(self._agent, self.given))
         self._at = asyncio.get_running_loop(), store
         if self._cancelled:
             await store.cancel(self.key)
@@ -118,7 +119,7 @@ class KeptRun(Run[Any]):
         if isinstance(end, Stopped) and end.code and not any(isinstance(event, Replied) for event in self.log):
             raise ModelError(end.detail)
 
-    async def drain(self) -> RunResult[Any]:
+    async def drain(self) -> RunResult[Answer]:
         """Run to the end, as `Run.drain` does; the model's text is not kept as it arrives."""
         self._listens = False
         return await super().drain()
@@ -143,15 +144,23 @@ async def _quietly(work: Callable[[], Awaitable[object]]) -> None:
         await work()
 
 
-def start_kept(url: str, agent: Agent[Any, Any], question: str, options: RunOptions) -> KeptRun:
+def start_kept(url: str, agent: Agent[Any, Answer], question: str, options: RunOptions[Any]) -> KeptRun[Answer]:
     """Return a run of an agent as it is now, which is added to the store as it begins."""
     run_id, history = run_id_of(options.get("key", "")), options.get("history", ())
+    given = {"deps": options["deps"]} if "deps" in options else {}
+    given |= {"find_secret": find_among(options["secrets"])} if "secrets" in options else {}
     begin = partial(_begin_new, run_id=run_id, question=question, history=read_history(history), options=options)
-    return KeptRun(url, agent, run_id, question, begin, history=history, deps=options.get("deps"))
+    return KeptRun(url, agent, run_id, question, begin, history=history, given=given)
 
 
 async def _begin_new(
-    store: OpenStore, holder: Holder, *, run_id: str, question: str, history: Sequence[Message], options: RunOptions
+    store: OpenStore,
+    holder: Holder,
+    *,
+    run_id: str,
+    question: str,
+    history: Sequence[Message],
+    options: RunOptions[Any],
 ) -> RunRow:
     files = await load_files(options.get("files", ()))
     request: dict[str, Any] = {"model": holder.agent.name, "question": question}
@@ -208,10 +217,10 @@ def _of_members(logs: Mapping[str, Sequence[Entry]]) -> dict[str, tuple[Event, .
     return {path: log for path, log in found.items() if find_ending(log).reason is not StopReason.AWAITING_HUMAN}
 
 
-def read_kept(connection: Connection, run_id: str, agent: str) -> tuple[RunRow, RunResult[Any]]:
+def read_kept(connection: Connection, run_id: str, agent: Agent[Any, Answer]) -> tuple[RunRow, RunResult[Answer]]:
     """Return a run of an agent, and its outcome so far. Raises `UsageError` if there is none, and `DataError` if its
     log cannot be read, or is empty."""
-    row = find_own(connection, run_id, agent)
+    row = find_own(connection, run_id, agent.name)
     logs = _read_logs(connection, run_id)
     log = logs.pop("", [])
     seconds = log[-1].at - log[0].at if log else 0.0
@@ -220,7 +229,8 @@ def read_kept(connection: Connection, run_id: str, agent: str) -> tuple[RunRow, 
         events.append(Stopped(StopReason.ERROR, row.error.message if row.error else "the run failed"))
     if not events:
         raise DataError(f"the run {run_id} has not begun")
-    return row, replace(fold_result(events, seconds, _of_members(logs)), run=run_id)
+    result: RunResult[Answer] = fold_result(events, seconds, _of_members(logs), agent.spec.answers, run_id)
+    return row, result
 
 
 def find_own(connection: Connection, run_id: str, agent: str) -> RunRow:

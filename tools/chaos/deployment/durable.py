@@ -20,6 +20,9 @@ import aiohttp
 
 import tools
 from retinue import Agent, Decision, PromptModel, Tool, UsageError
+from retinue.core.events import Called
+from retinue.core.hooks import AskPerson, Hook
+from retinue.core.run_context import RunContext
 from retinue.core.run_result import RunResult
 from retinue.durable import agent_runs as agent_runs  # imported before any fork
 from retinue.runs import failpoints
@@ -30,15 +33,20 @@ _WORLD = os.environ["CHAOS_WORLD"]
 def _tools() -> Iterable[Tool]:
     effects: dict[str, Any] = {"look": "read", "note": "idempotent", "pay": "once", "sign": "once"}
     for name, one in effects.items():
-        yield Tool(name, getattr(tools, name), f"Does {name}.", effects=one, approval=name == "sign")
+        yield Tool(name, getattr(tools, name), f"Does {name}.", effects=one)
+
+
+def _ask_person(event: Called, context: RunContext[Any]) -> AskPerson | None:
+    return AskPerson("signatures are a person's") if event.action.tool == "sign" else None
 
 
 def _agents(store: str) -> dict[str, Agent]:
     model = PromptModel("worker", engine="openai", base_url=_WORLD, api_key="none", api="chat")
-    worker = Agent(model, _tools(), strategy="tool_calling", name="worker", max_steps=30, store=store, recover=True)
+    kept: dict[str, Any] = {"store": store, "recover": True, "strategy": "tool_calling"}
+    worker = Agent(model, _tools(), name="worker", max_steps=30, hooks=[Hook("before_tool", _ask_person)], **kept)
     lead = Agent(model, [Tool("hand", worker, "Works off an order.")], strategy="tool_calling", name="lead")
     leads = [Tool(f"lead_{at}", lead, "Sees to an order.") for at in range(2)]
-    chief = Agent(model, leads, strategy="tool_calling", name="chief", store=store, recover=True)
+    chief = Agent(model, leads, name="chief", **kept)
     return {"worker": worker, "chief": chief}
 
 
