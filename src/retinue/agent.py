@@ -172,14 +172,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         **limits: Unpack[Limits],
     ) -> None: ...
     @overload
-    def __init__(
-        self: Agent[Any, Any],
-        model: Model | str = ...,
-        tools: Iterable[Any] = ...,
-        *,
-        answer: Mapping[str, Any],
-        **options: Any,
-    ) -> None: ...
+    def __init__(self: Agent[Any, Any], *parts: Any, answer: Mapping[str, Any], **options: Any) -> None: ...
     def __init__(  # type: ignore[misc]  # noqa: PLR0913 -- the parts an agent is put together from
         self,
         model: Model | str = "local",

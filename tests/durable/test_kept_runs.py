@@ -14,8 +14,20 @@ import pytest
 
 from fakes.kept_runs import Gate, calling
 from fakes.until import until_async
-from retinue import Agent, Chain, ConversationMemory, Decision, Message, PromptModel, StopReason, Tool, UsageError
-from retinue.core.events import Delta, Finished, Started
+from retinue import (
+    Agent,
+    Chain,
+    ConversationMemory,
+    Decision,
+    Message,
+    PromptModel,
+    StopReason,
+    Tool,
+    ToolReturn,
+    UsageError,
+    dynamic_tools,
+)
+from retinue.core.events import Delta, Finished, Reported, Started
 from retinue.core.run_context import RunContext, current_run
 from retinue.errors import ModelError, ModelRefused, StoreUnavailable
 
@@ -36,7 +48,7 @@ def clerk(store: str, **more: Any) -> Agent:
 
 
 @asynccontextmanager
-async def closing(*agents: Agent) -> AsyncIterator[None]:
+async def closing(*agents: Agent[Any, Any]) -> AsyncIterator[None]:
     """Agents whose stores are closed at the end of the block."""
     try:
         yield
@@ -457,3 +469,43 @@ async def test_params_of_pipelines_are_kept(any_url: str) -> None:
     async with closing(agent):
         with pytest.raises(UsageError, match="no pipeline"):
             await agent.run_async("Begin", params={"Nothing": {"top_k": 1}})
+
+
+@dataclass
+class Sum:
+    """What a typed agent answers."""
+
+    total: int
+
+
+async def test_typed_answers_parts_reports_and_functions_are_kept_too(any_url: str) -> None:
+    async def add_slowly(number: str, context: RunContext[Sum]) -> ToolReturn:
+        """Add."""
+        context.report("half", done=1, total=2)
+        return ToolReturn(f"add {number}", data={"total": context.deps.total})
+
+    slow = Tool("add", add_slowly, effects="read")
+    script = [{"when": "add 1", "finish": '{"total": 3}'}, {"call": {"tool": "add", "input": {"number": "1"}}}]
+
+    def typed() -> Agent[Sum, Sum]:
+        return Agent[Sum, Sum](
+            PromptModel(script=script),
+            [dynamic_tools(lambda context: [slow])],
+            answer=Sum,
+            instructions=lambda context: f"For {context.user}.",
+            name="typed",
+            store=any_url,
+        )
+
+    one, other = typed(), typed()
+    async with closing(one, other):
+        result = await one.run_async("Begin", deps=Sum(7), user="ada")
+        assert result.answer == Sum(3)
+        assert result.steps[0].observations[0].data == {"total": 7}
+        kept = await other.runs.result_async(result.run)
+        assert kept.answer == Sum(3)
+        assert [event.text for event in kept.events if isinstance(event, Reported)] == ["half"]
+        assert isinstance(kept.events[0], Started)
+        assert (kept.events[0].tools, kept.events[0].instructions) == (("add",), "For ada.")
+        parts = [part async for part in one.start("Begin", deps=Sum(7)).partial_answers()]
+        assert parts[-1] == Sum(3)

@@ -53,6 +53,16 @@ def with_reports(work: Coroutine[Any, Any, T], progress: Progress, tell: Tell) -
     return value
 
 
+def _wait_a_turn(awaited: Any) -> Generator[Any, Any, BaseException | None]:
+    try:
+        yield awaited
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return error
+    return None
+
+
 class _Waiting:
     """Waits for what work awaits, and for reports. `problem` is what was raised where one was told."""
 
@@ -68,8 +78,7 @@ class _Waiting:
     def wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
         """Wait until `awaited` is done. Return what is to be raised in the work, if anything."""
         if not asyncio.isfuture(awaited):  # another turn of the event loop
-            yield awaited
-            return None
+            return (yield from _wait_a_turn(awaited))
         awaited._asyncio_future_blocking = False  # as a task does that takes it over
         awaited.add_done_callback(self._wake)
         while not awaited.done():
