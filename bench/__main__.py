@@ -19,6 +19,7 @@ from bench import (
     footprint,
     fuzz,
     guardrails,
+    hooks,
     hops,
     lists,
     load,
@@ -55,6 +56,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "engine": engine.measure,
     "telemetry": telemetry.measure,
     "metrics": metrics.measure,
+    "hooks": hooks.measure,
 }
 
 

@@ -203,5 +203,6 @@ def new_run(number: int, connection: Connection) -> RunRow:
         request={"model": "agent", "instructions": ""},
         agent="agent",
     )
+    insert_once(connection, threads, {"tenant": row.tenant, "id": row.thread_id, "created_at": 0, "body": {}})
     insert_run(connection, row)
     return row

@@ -307,12 +307,8 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        others = [
-            self.model.name,
-            self.questions,
-            self.spec.tool_functions,
-            *(type(memory).__name__ for memory in self.memories),
-        ]
+        others = [self.model.name, self.questions, self.spec.tool_functions, [one.name for one in self.hooks]]
+        others += [type(memory).__name__ for memory in self.memories]
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Run[Answer]:
@@ -375,13 +371,9 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         """Iterate over `stream_async` and block."""
         return iterate_blocking(self.stream_async(question, **options))
 
-    def stream_answers_async(self, question: str, **options: Unpack[RunOptions[Deps]]) -> AsyncGenerator[Any, None]:
-        """Yield the answer of a run as far as it has arrived, and at last itself: see `Run.partial_answers`."""
-        return self.start(question, **options).partial_answers()
-
     def stream_answers(self, question: str, **options: Unpack[RunOptions[Deps]]) -> Iterator[Any]:
-        """Iterate over `stream_answers_async` and block."""
-        return iterate_blocking(self.stream_answers_async(question, **options))
+        """Iterate over the `partial_answers` of a run, the last of which is its answer, and block."""
+        return iterate_blocking(self.start(question, **options).partial_answers())
 
     @property
     def runs(self) -> AgentRuns[Answer]:

@@ -75,3 +75,12 @@ def test_where_nobody_sits_at_a_terminal_the_run_parks(server: OpenAIServer) -> 
     done = fork_server.retinue(*words)
     assert done.returncode == 1
     assert "Stopped: AWAITING_HUMAN" in done.stdout
+
+
+def test_what_is_always_approved_is_asked_once(server: OpenAIServer) -> None:
+    again = ACTION.replace("+\u202e40", "+41")
+    server.replies += [ACTION, again, ANSWER]
+    seen, status = at_terminal(server, [("answer instead:", "w"), ("any [*]", "2"), ("any [*]", "*")])
+    assert seen.count("answer instead") == 1
+    assert "want nothing, *" in seen
+    assert (status, "done" in seen) == (0, True)

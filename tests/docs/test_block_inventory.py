@@ -50,6 +50,7 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
     ("quotas.md", ""): "output: a reply's headers",
     ("registered-tools.md", "json"): "the body of a request",
     ("replay.md", ""): "output",
+    ("serving-python.md", "py"): "of examples/python_app, which tests/server/test_python_app.py runs",
     ("replay.md", "json"): "the body of a reply",
     ("replay.md", "py"): "a test that `retinue runs pin` writes",
     ("server.md", "json"): "the body of a request; tests/server/test_audio.py sends such ones",
@@ -65,6 +66,7 @@ NO_AGENTS = {
 BESIDE = {  # files that the pages' files name
     "tables.py": "def book(place):\n    return place\n",
     "parts.py": "def search(question): ...\ndef measure(draft): ...\ndef upper(text): ...\n",
+    "checks.py": "def only_small_sums(called, context): ...\n",
     "worker_agent_tools.py": "def search_knowledge_base(query: str): ...\n",
     "worker_agent_tools.yaml": (
         "search_knowledge_base: {callable_api: worker_agent_tools.py:search_knowledge_base, description: Searches.}\n"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as some
 
-from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, UsageError, tool
+from retinue import Agent, Budget, Decision, PromptModel, RunResult, StopReason, UsageError, replay, tool
+from retinue.config import check
 from retinue.core.events import Asked, Called, Finished, Judged, Observed, Resumed, Started
 from retinue.core.hooks import Change
 from retinue.core.run_context import RunContext
@@ -78,6 +80,32 @@ def test_a_placeholder_is_the_same_for_equal_texts_and_is_put_back_where_it_is_w
     seen = agent(call("look", what=name), f"I wrote to {name}.", hooks=[guard]).run(f"Write to {MAIL}", user="ann")
     assert GIVEN == [MAIL]
     assert seen.answer == f"I wrote to {MAIL}."
+
+
+def test_what_only_the_answer_has_stays_masked() -> None:
+    guard = PersonalData(restore="answer")
+    result = agent("Ask eve@example.org.", hooks=[guard]).run(f"I am {MAIL}")
+    assert result.answer.startswith("Ask [EMAIL-")
+
+
+def test_a_file_names_guardrails_and_says_which_there_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yml"
+    text = """
+        components:
+          - {name: main, type: PromptModel, params: {script: [Ask eve@example.org]}}
+          - {name: second, type: PromptModel, params: {script: ['{"reason": "x", "verdict": "pass"}']}}
+          - {name: privacy, type: PersonalData}
+          - {name: review, type: Reviewer, params: {model: second, rules: Be kind., points: [before_answer]}}
+        agents:
+          - {name: agent, params: {model: main, hooks: [privacy, review]}}
+    """
+    file.write_text(text)
+    assert check(file) == []
+    loaded = Agent.load_from_yaml(file, "agent")
+    assert "[EMAIL-" in loaded.run("Whom?").answer
+    file.write_text(text.replace("[privacy, review]", "[privcy]"))
+    (problem,) = check(file)
+    assert "unknown guardrail 'privcy'; did you mean 'privacy'?" in str(problem)
 
 
 def test_what_was_masked_for_one_user_is_put_back_for_no_other() -> None:
@@ -294,3 +322,18 @@ def test_finished_values_are_masked_too() -> None:
     change = guard.judge("before_answer", event, RunContext())
     assert isinstance(change, Change)
     assert MAIL not in repr(change.event)
+
+
+def test_a_log_is_replayed_by_guardrails_that_know_nothing_of_it() -> None:
+    def guarded() -> Agent[Any, Any]:
+        guards = [PersonalData(restore="tools"), Secrets(), Injections("strip"), ToolsByUser({"*": ["page", "look"]})]
+        calls = [call("look", what=MAIL), call("look", what=KEY), call("page", address="x")]
+        return agent(*calls, f"Ask {MAIL}", hooks=[*guards, SpendPerDay(runs=9), reviewer(*[PASS] * 9)[0]])
+
+    log = guarded().run(f"I am {MAIL}", user="ann").events
+    assert any(isinstance(one, Judged) for one in log)
+    found = replay(guarded(), log)
+    assert found.differs is None
+    given = [*GIVEN]
+    assert guarded().resume(log[:-1]).answer.startswith("Ask [EMAIL-")
+    assert given == GIVEN

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import openai
 import pytest
 from releasing.archives import build, rebuilt, strange
 from releasing.installation import install
@@ -67,3 +68,21 @@ def test_uvx_runs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"retinue, version {version_of(ROOT)}\n"), done.stderr
+
+
+@pytest.mark.long
+def test_a_file_of_fifteen_lines_is_served_by_the_extra_server(wheel: Path, tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "python_app" / "app.py").read_text("utf-8")
+    offline = text.replace("Agent, tool", "Agent, PromptModel, tool").replace(
+        '"local"', "PromptModel(script=[{'finish': 'No.'}])"
+    )
+    (tmp_path / "app.py").write_text(offline, "utf-8")
+    words = [sys.executable, "-m", "uv", "tool", "run", "--from", f"retinue[server] @ {wheel.as_uri()}", "retinue"]
+    words += ["serve", "app.py", "--port", "0", "--api-key", "mine"]
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    with subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[-1]
+        with openai.OpenAI(base_url=f"{address}/v1", api_key="mine", max_retries=0) as client:
+            assert client.responses.create(model="guide", input="Do I need an umbrella?").output_text == "No."
+        server.terminate()

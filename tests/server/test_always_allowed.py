@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fakes import fork_server
 from fakes.app_server import Serving
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
@@ -83,7 +85,7 @@ def test_nobody_is_asked_again_for_this_user_until_it_is_revoked(served: Serving
         assert ask(served, one)["status"] == "requires_action"
     assert ask(served, ann, "Tell Bob")["status"] == "requires_action"
     (policy,) = served.ask("GET", "/v1/policies", key=ann).body["data"]
-    assert policy["tool"], policy["always"] == ("send", "call")
+    assert (policy["tool"], policy["always"]) == ("send", "call")
     assert (policy["user"], policy["arguments"], policy["run_id"]) == ("ann", {"to": "ann@x.org"}, run["id"])
     for one in (bob, other):
         assert served.ask("GET", "/v1/policies", key=one).body["data"] == []
@@ -143,7 +145,7 @@ def test_tokens_of_a_run_under_way_count_at_the_next_step(tmp_path: Any) -> None
 
     script = [{"when": "", "call": {"tool": "look", "input": {"at": at}}, "times": 1} for at in range(9)]
     agent = Agent(
-        PromptModel(script=script), [look], name="mailer", strategy="tool_calling", hooks=[SpendPerDay(tokens=150)]
+        PromptModel(script=script), [look], name="mailer", strategy="tool_calling", hooks=[SpendPerDay(tokens=60)]
     )
     with Serving(tmp_path, {"mailer": agent}) as served:
         ann = key(served, "ann")
@@ -151,3 +153,20 @@ def test_tokens_of_a_run_under_way_count_at_the_next_step(tmp_path: Any) -> None
         assert run["status"] == "incomplete"
         assert len(run["steps"]) < 8
         assert "ann has used" in json.dumps(served.ask("GET", f"/v1/runs/{run['id']}/events", key=ann).body)
+
+
+def test_an_operator_lists_and_revokes_policies_while_the_server_runs(served: Serving, tmp_path: Path) -> None:
+    ann, db = key(served, "ann"), str(tmp_path / "retinue.db")
+    decide(served, ann, ask(served, ann), always="call")
+    until(lambda: len(SENT) == 1)
+    (listed,) = json.loads(retinue("policies", "list", "--db", db, "--json"))
+    assert (listed["user"], listed["body"]["tool"]) == ("ann", "send")
+    assert all(word in retinue("policies", "list", "--db", db) for word in ("ann", "mailer", "send", "call"))
+    assert "was revoked" in retinue("policies", "revoke", listed["id"], "--db", db)
+    assert "there is no policy" in retinue("policies", "revoke", listed["id"], "--db", db)
+    assert ask(served, ann)["status"] == "requires_action"
+
+
+def retinue(*words: str) -> str:
+    done = fork_server.retinue(*words)
+    return done.stdout + done.stderr

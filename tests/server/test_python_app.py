@@ -299,3 +299,23 @@ def test_an_application_that_cannot_open_it_does_not_start(folder: Path) -> None
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert "another server has" in done.stderr
         assert done.returncode
+
+
+def test_the_example_of_an_application_serves_those_who_log_in(folder: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "python_app"
+    text = (example / "app.py").read_text()
+    assert len(text.splitlines()) <= 15
+    offline = text.replace('"local"', "PromptModel(script=[{'finish': 'No umbrella.'}])").replace(
+        "Agent, tool", "Agent, PromptModel, tool"
+    )
+    (folder / "app.py").write_text(offline)
+    (folder / "main.py").write_text((example / "main.py").read_text())
+    asked = {**ASKED, "model": "guide"}
+    with mounted() as (_, address), httpx.Client(base_url=address) as browser:
+        assert browser.post("/ai/v1/chat/completions", json=asked).status_code == 401
+        assert browser.post("/login", params={"name": "ann", "password": "wrong"}).status_code == 401
+        assert browser.post("/login", params={"name": "ann", "password": "ann's"}).status_code == 200
+        answer = browser.post("/ai/v1/chat/completions", json=asked).raise_for_status().json()
+        assert answer["choices"][0]["message"]["content"] == "No umbrella."
+    with served(folder) as server, server.client() as client:
+        assert client.chat.completions.create(**asked).choices[0].message.content == "No umbrella."

@@ -308,6 +308,9 @@ def test_what_one_did_is_not_there_for_the_other(world: World) -> None:
     world.server.restart()
     world.ask("alice", "POST", f"{path}/submit_tool_outputs", approval)
     assert world.rests("alice", path)["status"] == "completed"
+    sent = len(world.calendar.sent)
+    assert world.ask("alice", "POST", f"/runs/{run}/replay", {})[0] == 200
+    assert len(world.calendar.sent) == sent  # a replay asks nobody
     _, shown = world.ask("alice", "GET", f"/threads/{thread}/messages")
     assert "dentist of alice" in json.dumps(shown)
     assert "dentist" not in "".join(world.said["bob"])

@@ -42,7 +42,7 @@ def test_each_has_their_own(connection: Connection) -> None:
     assert read_secret(connection, ALICE, "TOKEN", OLD) == VALUE
     assert read_secret(connection, ACME, "TOKEN", OLD) == f"{VALUE} of None"
     assert read_secret(connection, SecretOwner("umbrella", "alice"), "TOKEN", OLD) is None
-    assert [one.name for one in list_secrets(connection, ALICE)] == ["TOKEN"]
+    assert [*list_secrets(connection, ALICE)] == ["TOKEN"]
     assert delete_secret(connection, ALICE, "TOKEN")
     assert not delete_secret(connection, ALICE, "TOKEN")
     assert read_secret(connection, BOB, "TOKEN", OLD) == f"{VALUE} of bob"

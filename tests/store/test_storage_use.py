@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from fakes.postgres import Postgres
 from fakes.until import until
@@ -18,12 +18,11 @@ from retinue.store.engines import begin_at_once, engine_of
 from retinue.store.memory_states import (
     MemoryState,
     Owner,
-    forget,
     forget_thread,
     put_state,
     read_states,
     thread_name,
-    user_name,
+    user_names,
 )
 from retinue.store.migrations import migrate
 from retinue.store.run_belongings import delete_unused_files, keep_files
@@ -33,7 +32,14 @@ from sampling import examples
 
 TENANTS = ("a", "b")
 WHAT: dict[str, Stored] = {"images": "images", "memories": "memories"}
-OWNERS = (user_name("u"), thread_name("1"), thread_name("2"))
+
+
+def forget(connection: Connection, tenant: str) -> None:
+    """All that is remembered for a tenant."""
+    connection.execute(delete(memories).where(memories.c.tenant == tenant))
+
+
+OWNERS = (user_names("u")[0], thread_name("1"), thread_name("2"))
 
 
 @pytest.fixture

@@ -11,9 +11,11 @@ from retinue.core.events import (
     Called,
     Event,
     Finished,
+    Judged,
     Observed,
     Paused,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Said,
@@ -198,3 +200,35 @@ def test_thoughts_are_apart_from_the_reply_and_of_what_is_kept_the_size_is_shown
     assert (done["thought"], done["reply"]["text"]) == ("Let me look.", "")
     assert done["reply"]["state"] == {"origin": "chat example.org", "characters": 5_000}
     assert done["reply"]["unsent"] == "chat other.org"
+
+
+def test_verdicts_stand_where_they_were_given_and_count_what_they_used() -> None:
+    judged = Judged(1, "before_tool", "Reviewer", "block", "too dear", LOOK.id, usage=Usage(10, 2, requests=1))
+    log = folded(*begun(Asked(1, 0, (USER,)), Replied(1, Reply("", calls=(LOOK,))), judged))
+    (span,) = [one for one in log["spans"] if one["kind"] == "hook"]
+    assert (span["hook"], span["verdict"], span["state"], span["step"]) == ("Reviewer", "block", "failed", 1)
+    assert log["usage"]["prompt_tokens"] == 10
+    said = evaluated(FOLD, "return [m.title(given), m.summary(given)]", span)
+    assert said == ["Reviewer", "the call: too dear"]
+
+
+def test_a_call_under_way_says_how_far_it_is() -> None:
+    reports = [Reported(1, "reading", LOOK.id, done, 5) for done in (1, 2)]
+    log = folded(*begun(Asked(1, 0, (USER,)), Called(1, LOOK), *reports))
+    (span,) = [one for one in log["spans"] if one["kind"] == "tool"]
+    assert len(span["progress"]) == 2
+    assert evaluated(FOLD, "return m.summary(given)", span) == "reading (2 of 5)"
+
+
+def test_what_was_always_allowed_is_told_apart_from_what_a_person_decided() -> None:
+    words = [Decision("approve", policy="policy_1"), Decision("approve", always="call"), Decision("approve")]
+    given = [{"kind": one.kind, "always": one.always, "policy": one.policy} for one in words]
+    told = evaluated(FOLD, "return given.map(m.decided)", given)
+    assert told == ["always approved: nobody was asked", "approve, and always from now on", "approve"]
+
+
+def test_what_a_person_is_asked_about_is_withheld_from_who_sees_no_prompts() -> None:
+    about = Asked(1, 0, (SYSTEM, USER))
+    judged = Judged(1, "before_model", "careful", "ask", "look at it", about=about)
+    assert SYSTEM.content not in str(shown(judged, prompts=False))
+    assert SYSTEM.content in str(shown(judged))

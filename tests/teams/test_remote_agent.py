@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from fakes.app_server import KEY, Serving
 from fakes.openai_server import OpenAIServer
+from fakes.tenants import Customer
 from retinue import Agent, Decision, PromptModel, RemoteAgent, StopReason, UsageError, tool
 from retinue.core.events import Delta, Observed
 from retinue.core.run_result import RunResult
@@ -161,3 +163,26 @@ async def test_anybody_s_model_as_a_member(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_address_is_needed() -> None:
     with pytest.raises(UsageError, match="address of its server"):
         RemoteAgent("localhost")
+
+
+async def test_it_is_asked_in_the_name_of_the_user(served: Serving) -> None:
+    """A backend's key, and a header from the run's context; who has no user is not asked for as somebody else."""
+    key = Customer(served, "acme", scopes=["all", "act-as"]).key
+    member = RemoteAgent(served.url, "waiter", key, name="waiter", headers={"X-Retinue-User": "${user.id}"})
+    done = await leader(member, "Hello").run_async("Please ask", user="alice")
+    assert heard(done) == ("result", "It is booked.")
+    for user, number in (("alice", 1), ("bob", 0)):
+        look = partial(served.ask, "GET", "/v1/runs", key=key, headers={"X-Retinue-User": user})
+        assert len((await asyncio.to_thread(look)).body["data"]) == number
+    nobody = await leader(member, "Hello").run_async("Please ask")
+    assert "it needs ${user.id}, which this run does not have" in heard(nobody)[1]
+
+
+def test_headers_that_cannot_be_sent_are_refused() -> None:
+    for headers, says in (
+        ({"X-A": "${user.nme}"}, "is unknown"),
+        ({"X-A": "a\r\nb"}, "on one line"),
+        ({"X:": "a"}, "X:"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            RemoteAgent("http://127.0.0.1:9", "m", headers=headers)

@@ -160,6 +160,16 @@ async def test_answers_that_are_none(says: Any, problem: str) -> None:
         assert server.asked[-1].headers["Authorization"] == "Bearer sk-secret-0123456789"
 
 
+async def test_it_is_asked_with_the_users_own_credentials_but_for_its_card() -> None:
+    said = {"jsonrpc": "2.0", "id": 1, "result": {"message": {"parts": [{"text": "Hi"}]}}}
+    with Liar(honest, said) as server:
+        agent = A2AAgent(server.url, headers={"X-Token": "${user.secret:TOKEN}"})
+        assert (await agent.run_async("Hello", secrets={"TOKEN": "tok-0123456789"})).answer == "Hi"
+        card, asked = server.asked
+        assert ("X-Token" in card.headers, asked.headers["X-Token"]) == (False, "tok-0123456789")
+        assert "the user of this run has no secret TOKEN" in (await agent.run_async("Hello", secrets={})).error
+
+
 async def test_what_is_busy_is_asked_again_and_what_is_not_there_is_told() -> None:
     said = {"jsonrpc": "2.0", "id": 1, "result": {"message": {"parts": [{"text": "Hi"}]}}}
     with Liar(honest, said) as server:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -39,7 +38,7 @@ def command(
     use_prices(beside=file.file)
     said: dict[str, str] = {}
     if file.code:
-        parts = _choose(load_code(file), file, names)
+        parts = _parts_of_code(file, names)
     else:
         spec = load_spec(file.file)
         parts = _parts(spec, names)
@@ -68,7 +67,8 @@ def command(
     return 0
 
 
-def _choose(there: Mapping[str, Agent | Pipeline], file: Target, names: tuple[str, ...]) -> list[Any]:
+def _parts_of_code(file: Target, names: tuple[str, ...]) -> list[Agent | Pipeline | Tool]:
+    there = load_code(file)
     if missing := [name for name in names if name not in there]:
         raise DataError(f"{file}: no agent or pipeline {missing[0]!r}; there are: {', '.join(there)}")
     return [there[name] for name in names or there]

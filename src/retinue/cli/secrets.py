@@ -67,9 +67,9 @@ def list_(tenant: str, user: str | None, db: str, as_json: bool) -> int:
 
         found = list_secrets(connection, SecretOwner(tenant, user))
     if as_json:
-        print_json([one._asdict() for one in found])
+        print_json([{"name": name, "changed_at": changed} for name, changed in found.items()])
     else:
-        for line in table_lines(("NAME", "SET"), [(one.name, format_date(one.changed_at)) for one in found]):
+        for line in table_lines(("NAME", "SET"), [(name, format_date(changed)) for name, changed in found.items()]):
             click.echo(line)
     return 0
 

@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Target:
         given = str(text)
         if of_file := _OF_FILE.fullmatch(given):
             return cls(Path(of_file[1]), True, name=of_file[2] or "")
-        if (of_module := OF_MODULE.fullmatch(given)) and not Path(given).exists():
+        if (of_module := OF_MODULE.fullmatch(given)) and not of_module[1].endswith((".yml", ".yaml")):
             folder = Path(*of_module[1].split("."))
             file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
             return cls(file, True, of_module[1], of_module[2])
@@ -74,7 +74,7 @@ def load_code(target: Target | str | Path) -> dict[str, Agent | Pipeline]:
     target = target if isinstance(target, Target) else Target.parse(target)
     module = _import(target)
     if target.name and not hasattr(module, target.name):
-        near = suggest_name(target.name, _list_offered(module))
+        near = suggest_name(target.name, [one for one in vars(module) if not one.startswith("_")])
         raise DataError(f"{target.file}: there is no {target.name!r}; {near}")
     name = target.name or _choose(module, target)
     with told_by_its_line(str(target.file), target.folder):
@@ -118,7 +118,8 @@ def list_definitions(file: Path, *, imported: bool = False) -> Iterator[str]:
                 yield one.name
             case ast.Assign() | ast.AnnAssign():
                 targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-                yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+                yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+                            and isinstance(name.ctx, ast.Store))  # fmt: skip
             case ast.Import() | ast.ImportFrom() if imported:
                 yield from ((name.asname or name.name).partition(".")[0] for name in one.names)
             case ast.If() | ast.Try() | ast.With():
@@ -130,14 +131,14 @@ def gather(given: Any, place: str = "agents") -> dict[str, Agent | Pipeline]:
     that makes them. Raises `UsageError`, which begins with the `place`."""
     if inspect.isroutine(given):
         given = call_contained(given)
-    if inspect.isawaitable(given):
-        if inspect.iscoroutine(given):
-            given.close()
+    if inspect.iscoroutine(given):
+        given.close()
         raise UsageError(f"{place}: the function is async; want one that is not")
-    if isinstance(given, Mapping):
-        return {name: _rename(_as_served(one, f"{place}[{name!r}]"), name) for name, one in given.items()}
-    several = given if isinstance(given, list | tuple) else [given]
-    made = [_as_served(one, f"{place}[{at}]" if several is given else place) for at, one in enumerate(several)]
+    if isinstance(given, Mapping | list | tuple):
+        several = given.items() if isinstance(given, Mapping) else enumerate(given)
+        made = [_as_served(one, f"{place}[{key!r}]", key) for key, one in several]
+    else:
+        made = [_as_served(given, place)]
     if not made:
         raise UsageError(f"{place}: there are no agents and no pipelines to serve")
     found = {one.name: one for one in made}
@@ -147,19 +148,15 @@ def gather(given: Any, place: str = "agents") -> dict[str, Agent | Pipeline]:
     return found
 
 
-def _as_served(one: Any, place: str) -> Agent | Pipeline:
-    if isinstance(one, MessageGroup):
-        return one.compile()
+def _as_served(given: Any, place: str, name: Any = 0) -> Agent | Pipeline:
+    """Return an agent or a pipeline, under `name` if that is a text."""
+    one: Agent | Pipeline = given.compile() if isinstance(given, MessageGroup) else given
     if not isinstance(one, Agent | Pipeline):
-        kind = one.__name__ if isinstance(one, type) else type(one).__name__
-        raise UsageError(f"{place} is {'the class' if isinstance(one, type) else 'of the type'} {kind}; want {_WANTED}")
-    return one
-
-
-def _rename(one: Agent | Pipeline, name: Any) -> Agent | Pipeline:
-    if name != one.name:
+        kind = f"the class {given.__name__}" if isinstance(given, type) else f"of the type {type(given).__name__}"
+        raise UsageError(f"{place} is {kind}; want {_WANTED}")
+    if isinstance(name, str) and name != one.name:
         one = copy.copy(one)
-        one.name = str(name)
+        one.name = name
     return one
 
 
@@ -186,11 +183,6 @@ def _list_members(agent: Agent) -> Iterator[Agent]:
         member = tool.something.agent if isinstance(tool.something, Handoff) else tool.something
         if isinstance(member, Agent):
             yield member
-
-
-def _list_offered(module: ModuleType) -> Iterable[str]:
-    return [name for name, one in vars(module).items() if isinstance(one, Agent | Pipeline | MessageGroup | list | dict)
-            and not name.startswith("_")]  # fmt: skip
 
 
 def _import(target: Target) -> ModuleType:

@@ -37,7 +37,7 @@ from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
-_COMPARED = ("strategy", "answer")  # what no other part of an agent makes up for
+_COMPARED = ("strategy", "answer", "hooks")  # what no other part of an agent makes up for
 _PACKAGE = "retinue.strategies"
 _WORDS = ("title", "description", "examples")
 _BY_NAME = ("properties", "$defs", "patternProperties")
@@ -70,6 +70,9 @@ def _write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
         "model": {"type": model["type"]} if as_in_file else mask_secrets(model, "MODEL"),
         "budget": asdict(spec.budget),
         "answer": spec.answers and spec.answers.schema,
+        "hooks": [
+            {"point": one.point, "name": one.name, "code": describe(one.source or one.function)} for one in spec.hooks
+        ],
         "memories": [type(memory).__name__ for memory in spec.memories],
         "tools": [
             {
@@ -197,7 +200,7 @@ def _find_tool_problems(kept: Sequence[Mapping[str, Any]], there: Mapping[str, T
 
 def _find_differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
-        before, after = kept[part], now[part]
+        before, after = kept.get(part) or None, now[part] or None  # older ones lack some parts
         if before == after:
             continue
         if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer":

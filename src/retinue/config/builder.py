@@ -12,6 +12,7 @@ from inspect import isroutine
 from pathlib import Path
 from typing import Any
 
+from .._internal.containment import call_contained
 from .._internal.message_text import suggest_name
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
@@ -38,7 +39,7 @@ from ..teams.graph_check import GraphOutline
 from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
 from .environment import Resolved, resolve, resolve_component
 from .export import Origin
-from .named_code import is_named_code, load_strategy, make_component
+from .named_code import is_named_code, load_named_code, load_strategy, make_component
 from .problems import Found, KeyPath, describe_unknown, fail
 from .references import (
     Part,
@@ -131,7 +132,8 @@ class Builder:
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
         fail(sorted(self.spec.source.locate_problem(one) for one in self._resolve_params(agent).missing))
-        self._check_variables(*filter(None, (agent.params.model, agent.params.prompt_node)))
+        hooks = [one for one in agent.params.hooks or () if one in self._parts]
+        self._check_variables(*hooks, *filter(None, (agent.params.model, agent.params.prompt_node)))
         with self._locate_errors(agent):
             return self._build_agent(agent, tools, [])
 
@@ -252,6 +254,7 @@ class Builder:
             answer=params.get("answer", str),
             memory=memories,
             questions=params.get("questions", ()),
+            hooks=[self._build_hook(name) for name in params.get("hooks", ())],
             **self._build_model(params),
             **common,
         )
@@ -286,6 +289,13 @@ class Builder:
             return [ConversationMemory(path=None if kept is None else resolve_path_within(self._folder, kept))]
         named = params.get("memory", ())
         return [self._build_part(name) for name in ([named] if isinstance(named, str) else named)]
+
+    def _build_hook(self, name: str) -> Any:
+        """Return what an agent's `hooks` name: a component, or code, which may be a class without parameters."""
+        if not is_named_code(name):
+            return self._build_part(name)
+        found = load_named_code(name, self._folder)
+        return call_contained(found) if isinstance(found, type) else found
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 

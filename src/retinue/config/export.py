@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
+from ..core.hooks import Hook
 from ..core.protocols import Strategy
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import Tool
@@ -84,6 +86,8 @@ class SpecWriter:
             return agent.name
         params = self._write_agent_parameters(agent.spec)
         params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in agent.tools])
+        if agent.hooks:
+            params["hooks"] = list(dict.fromkeys(self._write_hook(one, agent.name) for one in agent.hooks))
         self._add_item("agents", {"name": agent.name, "params": params})
         return agent.name
 
@@ -123,6 +127,23 @@ class SpecWriter:
         if spec.answers is not None:
             params["answer"] = dict(spec.answers.schema)
         return params
+
+    def _write_hook(self, hook: Hook, agent: str) -> str:
+        """Return the name of the component that brought a hook, or `package.module:name` of its own."""
+        if _is_component(hook.source):
+            return self.add(hook.source, f"{agent}_{type(hook.source).__name__}")
+        function: Any = hook.function
+        module = sys.modules.get(getattr(function, "__module__", ""))
+        file, name = getattr(module, "__file__", None), getattr(function, "__name__", "")
+        if file is None or getattr(module, name, None) is not hook:
+            raise UsageError(
+                f"hook {hook.name}: cannot be written; a file can name guardrails, and hooks of Python files under "
+                f"{self._folder}"
+            )
+        path = Path(file).resolve()
+        if not path.is_relative_to(self._folder):
+            raise UsageError(f"hook {hook.name}: cannot be written: {path.name} is not under {self._folder}")
+        return f"{'.'.join(path.relative_to(self._folder).with_suffix('').parts)}:{name}"
 
     def _write_tool(self, tool: Tool, agent: Agent) -> Any:
         something, asked = tool.something, agent.require_human_feedback

@@ -20,7 +20,12 @@ from .agent_code import OF_MODULE, list_definitions, told_by_its_line
 from .registry import list_roots
 from .tool_files import resolve_existing_path
 
-_USES = {"run": "component", "reply": "model", "recall": "memory"}  # what something is for, by a method of it
+_USES = {
+    "run": "component",
+    "reply": "model",
+    "recall": "memory",
+    "hooks": "guardrail",
+}  # what something is for, by a method of it
 
 
 class NamedCode(NamedTuple):

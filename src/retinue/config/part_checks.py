@@ -6,7 +6,7 @@ definitions from an API may not contain a command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ from .problems import (
     validate,
 )
 from .references import name_worker_tool
-from .registry import COMPONENTS, ENGINES, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
+from .registry import COMPONENTS, ENGINES, GUARDRAILS, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions
 from .tool_files import ToolFiles, check_entries, check_params, parse_callable, resolve_path_within
 
@@ -180,6 +180,7 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
             yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
         yield from _check_prompts(params, sections["components"])
         yield from _check_memory(params, sections["components"], files)
+        yield from _check_hooks(params, sections["components"], files.folder)
         yield from _check_limits(params)
         checks = _ToolChecks(parts, files, shared, {})
         yield from checks.check_tools(params.at("tools"))
@@ -204,7 +205,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory")
+        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks")
         yield from _forbid(params, keys, "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
@@ -255,12 +256,16 @@ def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Fou
                 yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
 
 
+def _list_of(components: Mapping[str, Node], types: Container[str]) -> list[str]:
+    """Return the names of the components of these types, and of those whose types code says."""
+    found = {name: one.at("type").text for name, one in components.items()}
+    return [name for name, type_ in found.items() if type_ in types or is_named_code(type_)]
+
+
 def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles) -> Iterator[Found]:
     named = params.at("memory")
-    types = {name: one.at("type").text for name, one in components.items()}
-    memories = [name for name, type_ in types.items() if type_ in MEMORIES or is_named_code(type_)]
     for one in [named] if named.text else named:
-        yield from find_unknown(one, "memory", memories)
+        yield from find_unknown(one, "memory", _list_of(components, MEMORIES))
     with_memory, kind, store = (params.at(key) for key in ("with_memory", "memory_type", "store_config"))
     if named.value and with_memory.value:
         yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
@@ -274,6 +279,14 @@ def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles
         yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
     else:
         yield from find_invalid(store.at("path"), partial(resolve_path_within, files.folder))
+
+
+def _check_hooks(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
+    for one in params.at("hooks"):
+        if is_named_code(one.value):
+            yield from find_invalid(one, partial(parse_named_code, folder=folder))
+        else:
+            yield from find_unknown(one, "guardrail", _list_of(components, GUARDRAILS))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:

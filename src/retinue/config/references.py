@@ -67,7 +67,7 @@ def _list_needs(part: Part, spec: FileSpec) -> Iterator[str]:
         memory = part.params.memory or ()
         yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
         yield from [memory] if isinstance(memory, str) else memory
-        yield from part.params.handoffs or ()
+        yield from (*(part.params.handoffs or ()), *(part.params.hooks or ()))
         if may_use_shared_tools(part, spec):
             yield from list_needed(spec.tools, spec)
 

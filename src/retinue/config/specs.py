@@ -301,6 +301,7 @@ class AgentParams(Spec):
     exposed: bool | None = None
     require_human_feedback: Feedback | None = None
     answer: dict[str, Any] | None = None
+    hooks: list[Name] | None = None
     # memory: memories of this file, or OPEA's settings
     memory: Texts | None = None
     with_memory: bool | None = None

@@ -11,7 +11,7 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from .._internal.containment import TimedOut, await_isolated, call_contained, describe_error
@@ -20,7 +20,7 @@ from .._internal.redaction import redact
 from ..errors import UsageError
 from .events import Asked, Called, Finished, Judged, Observed, Point, Replied, Started, Stopped, call_of
 from .run_context import RunContext, ToolCall, run_context
-from .values import AgentAction, Observation, Reply
+from .values import UNUSED, AgentAction, Observation, Reply
 
 logger = logging.getLogger(__name__)
 Judgeable: TypeAlias = Started | Asked | Replied | Called | Observed | Finished | Stopped
@@ -78,6 +78,7 @@ class Hook:
     on_error: Literal["block", "pass"] = "block"
     seconds: float = SECONDS
     replays: bool = True
+    source: Any = field(default=None, repr=False, compare=False)  # the object that brought it
 
     def __post_init__(self) -> None:
         if self.point not in POINTS:
@@ -118,7 +119,7 @@ def list_hooks(given: Iterable[Any]) -> tuple[Hook, ...]:
         if isinstance(one, Hook):
             found.append(one)
         elif callable(several) and not inspect.isclass(one):
-            found += list_hooks(several())
+            found += [replace(each, source=each.source or one) for each in list_hooks(several())]
         else:
             raise UsageError(f"hooks[{at}]: {wanted}, not {one!r:.80}")
     return tuple(found)
@@ -163,35 +164,36 @@ async def run_hooks(hooks: Sequence[Hook], event: Judgeable, step: int, context:
     otherwise. What a hook used of models is told with its verdict, also if it lets the event pass."""
     verdicts: list[Judged] = []
     for one in hooks:
-        charged = ToolCall("", one.name)
+        call: ToolCall | None = None
         try:
             verdict: Any = call_contained(one.function, event, context)
-            if verdict is not None and inspect.isawaitable(verdict):
-                with run_context(replace(context, call=charged)):
-                    verdict = await await_isolated(verdict, one.seconds)
             if verdict is None:
-                if charged.usage:
-                    verdicts.append(Judged(step, one.point, one.name, "pass", "", call_of(event), usage=charged.usage))
                 continue
+            if inspect.isawaitable(verdict):
+                call = ToolCall("", one.name)
+                with run_context(replace(context, call=call)):
+                    verdict = await await_isolated(verdict, one.seconds)
             kind, why = _read_verdict(event, verdict)
+            event = _complete_change(event, verdict.event) if kind == "change" else event
         except Exception as error:
             said = f"it took longer than {one.seconds:g} s" if isinstance(error, TimedOut) else describe_error(error)
             logger.warning("the hook %s (%s) failed: %s", one.name, one.point, redact(said), exc_info=error)
-            if one.on_error == "pass":
-                continue
-            kind, why = "block", f"the hook {one.name} failed: {said}"
-        if kind == "change":
-            event = _complete_change(event, verdict.event)
+            kind, why = ("pass", "") if one.on_error == "pass" else ("block", f"the hook {one.name} failed: {said}")
+        used = UNUSED if call is None else call.usage
+        if kind == "pass" and not used:
+            continue
         about = None if kind != "ask" or isinstance(event, Stopped) else event
-        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, charged.usage))
-        if kind != "change":
+        verdicts.append(Judged(step, one.point, one.name, kind, redact(why), call_of(event), about, used))
+        if kind in ("block", "ask"):
             break
     return Judgement(event, tuple(verdicts))
 
 
-def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["change", "block", "ask"], str]:
+def _read_verdict(event: Judgeable, verdict: Any) -> tuple[Literal["pass", "change", "block", "ask"], str]:
     """Return the kind of a verdict and its reason. Raises `UsageError` for what is none."""
     match verdict:
+        case None:
+            return "pass", ""
         case Change(event=changed, reason=reason):
             if flaw := _find_flaw(event, changed):
                 raise UsageError(flaw)
@@ -223,7 +225,8 @@ def _find_flaw(before: Any, after: Any) -> str:
 
 
 def _complete_change(before: Any, after: Any) -> Any:
-    """Return a changed event, in which what follows from the change is changed, too."""
+    """Return a changed event, in which what follows from the change is changed, too. Raises `ValueError` if an answer
+    with a schema is no JSON any more."""
     if isinstance(after, Replied):  # a vendor's own record of the reply has it as it was
         return replace(after, reply=replace(after.reply, state=None))
     if isinstance(after, Finished) and after.answer != before.answer:
@@ -239,21 +242,13 @@ def _complete_change(before: Any, after: Any) -> Any:
 
 def show_content(event: Judgeable) -> dict[str, Any]:
     """Return what an event says, by names under which a person may edit it."""
-    match event:
-        case Started(question=question):
-            return {"question": question}
-        case Asked(messages=messages):
-            return {"messages": [one.content for one in messages]}
-        case Replied(reply=reply):
-            calls = [{"tool": one.tool, "tool_input": one.tool_input} for one in reply.calls]
-            return {"text": reply.text} | ({"calls": calls} if calls else {})
-        case Called(action=action):
-            return {"tool_input": action.tool_input}
-        case Observed(observation=seen):
-            return {"text": seen.text}
-        case Finished(answer=answer):
-            return {"answer": answer}
-    return {}
+    if isinstance(event, Asked):
+        return {"messages": [one.content for one in event.messages]}
+    part = getattr(event, _PARTS.get(type(event), ""), event)
+    shown = {name: getattr(part, name) for name in _MAY_CHANGE.get(type(part), ())[:1]}
+    if isinstance(part, Reply) and part.calls:
+        shown["calls"] = [{"tool": one.tool, "tool_input": one.tool_input} for one in part.calls]
+    return shown
 
 
 def edit_content(event: Any, given: Any) -> Any:
@@ -269,10 +264,8 @@ def edit_content(event: Any, given: Any) -> Any:
     if not isinstance(said, str):
         raise UsageError(f"an edit has a text under {name!r}")
     part = _PARTS.get(type(event))
-    if part is not None:
-        changed = replace(event, **{part: replace(getattr(event, part), **{name: said})})
-    else:
-        changed = replace(event, **{name: said})
+    edit = {name: said} if part is None else {part: replace(getattr(event, part), **{name: said})}
+    changed = replace(event, **edit)
     if flaw := _find_flaw(event, changed):
         raise UsageError(flaw)
     return _complete_change(event, changed)

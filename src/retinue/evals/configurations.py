@@ -30,7 +30,7 @@ class Configuration:
     """An agent, by the name that reports use."""
 
     name: str
-    agent: Agent
+    agent: Agent[Any, Any]
 
 
 def load_configurations(files: Sequence[Path], names: Sequence[str] = ()) -> tuple[Configuration, ...]:
@@ -64,7 +64,7 @@ def judge_of(file: Path, name: str) -> Model:
     return PromptModel(name)
 
 
-async def fingerprint_agent(agent: Agent, *more: Any) -> str:
+async def fingerprint_agent(agent: Agent[Any, Any], *more: Any) -> str:
     """Return a fingerprint of an agent, of the text files that its file names, and of `more`."""
     origin = agent.origin
     paths = _find_text_files(origin.whole, origin.folder) if origin is not None else ()
@@ -72,7 +72,7 @@ async def fingerprint_agent(agent: Agent, *more: Any) -> str:
     return await fingerprint_setup(agent, take_snapshot(agent).hash, files, *more)
 
 
-async def fingerprint_setup(agent: Agent, *more: Any) -> str:
+async def fingerprint_setup(agent: Agent[Any, Any], *more: Any) -> str:
     """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
     await agent.model.abilities()
     tools: list[tuple[str, ...]] = []

@@ -121,7 +121,7 @@ async def evaluate(configuration: Configuration, questions: Sequence[Question], 
     return Evaluated(configuration, in_order, {one.id: failed[one.id] for one in questions if one.id in failed})
 
 
-async def _run_question(agent: Agent, question: Question) -> RunResult:
+async def _run_question(agent: Agent[Any, Any], question: Question) -> RunResult[Any]:
     """Return the outcome of a run, which may be an error. Raises `ModelError` if that is not the agent's own."""
     run = agent.start(question.question)
     try:
@@ -139,7 +139,7 @@ async def _run_question(agent: Agent, question: Question) -> RunResult:
     return done
 
 
-def _isolate_agent(agent: Agent) -> Agent:
+def _isolate_agent(agent: Agent[Any, Any]) -> Agent[Any, Any]:
     """Return the agent without memory and without a person, since each question is put for itself."""
     made = agent.with_memory(())
     made.trace, made.human = False, None
@@ -150,7 +150,7 @@ def _isolate_agent(agent: Agent) -> Agent:
     return made
 
 
-def _add_tools(agent: Agent, question: Question, environment: Environment) -> Agent:
+def _add_tools(agent: Agent[Any, Any], question: Question, environment: Environment) -> Agent[Any, Any]:
     """Return the agent with the tools that a run gets in addition. Raises `UsageError` for a team that walks a plan."""
     more = [*environment(), *map(_make_mock_tool, question.functions)]
     if more and type(agent) is not Agent:
@@ -254,7 +254,7 @@ async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
     return [Run(one, run, mark_run(one, run, verdict, priced=priced)) for (one, run), verdict in marked]
 
 
-def _list_prices(agent: Agent) -> Iterator[Price | None]:
+def _list_prices(agent: Agent[Any, Any]) -> Iterator[Price | None]:
     """Yield the prices of an agent's model, and of those of the agents that it calls."""
     yield find_price(agent.model)
     for tool in agent.tools:

@@ -85,30 +85,33 @@ class _TextGuard(Configurable):
     def judge(self, point: str, event: Judgeable, context: RunContext[Any]) -> Verdict:
         """Judge the texts of an event."""
         found: Counter[str] = Counter()
-        new = rewrite_event(event, partial(self._mask, found=found, context=context))
+        keep = point != "before_answer"  # nothing that comes later wants what only the answer had
+        new = rewrite_event(event, partial(self._mask, found=found, context=context, keep=keep))
         action = self._actions[point]
         said = ", ".join(f"{number} {kind}" for kind, number in sorted(found.items()))
         if action != "mask" and found:
             return (Block if action == "block" else AskPerson)(f"there is {self.what} in it: {said}")
         return Change(new, f"{said} masked") if action == "mask" and new != event else None
 
-    def _mask(self, text: str, found: Counter[str], context: RunContext[Any]) -> str:
+    def _mask(self, text: str, found: Counter[str], context: RunContext[Any], keep: bool) -> str:
         for _ in range(_ROUNDS):  # what touched something else may show only once that is masked
             if not (there := self.find(text)):
                 break
             pieces, done = [], 0
             for one in there:
                 found[one.kind] += 1
-                pieces += [text[done : one.begin], self._place(one.kind, text[one.begin : one.end], context)]
+                pieces += [text[done : one.begin], self._place(one.kind, text[one.begin : one.end], context, keep)]
                 done = one.end
             text = "".join([*pieces, text[done:]])
         return text
 
-    def _place(self, kind: str, text: str, context: RunContext[Any]) -> str:
-        """Return the placeholder of a text, and remember what it stands for."""
+    def _place(self, kind: str, text: str, context: RunContext[Any], keep: bool) -> str:
+        """Return the placeholder of a text, and perhaps remember what it stands for."""
         owner = f"{context.tenant}\0{context.user}\0{text}".encode("utf-8", "surrogatepass")
         digest = hmac.digest(self._key, owner, "sha256")[:4]
         place = f"[{kind.upper()}-{''.join(_LETTERS[one >> 4] + _LETTERS[one & 15] for one in digest)}]"
+        if not keep:
+            return place
         scope = context.tenant, context.user, context.thread or context.run
         self._masked.setdefault(scope, {})[place] = text
         self._masked.move_to_end(scope)

@@ -283,10 +283,13 @@ class ComparedRun(RecordedEffects):
         if point == "before_model" and step <= self._kept and self._skip_verdicts():
             return Judgement(event)
         recorded = self._read_verdicts(point)
-        there = [one for one in self._log[self._at :][: len(recorded) + 2] if one.event in recorded]
-        place = [*there, *self._log[self._at + len(recorded) :][:1]]
-        found = await self._compare_verdicts(point, event, recorded, place, step)
+        there = self._log[self._at : self._at + len(recorded) + 1]  # the first event may be among them
+        place = sorted(there, key=lambda one: not isinstance(one.event, Judged))
+        found = await self._compare_verdicts(point, event, place, step)
         if found is None or found.end is not None:
+            last = self._at + len(recorded) == len(self._log)
+            if found is None and last and isinstance(event, Finished) and isinstance(self._end, Finished):
+                return Judgement(self._end, recorded)  # as it was changed
             return self._recall(event, recorded)
         if self._accepting:
             self._at += len(recorded)
@@ -295,22 +298,24 @@ class ComparedRun(RecordedEffects):
         return Judgement(found.event, recorded)
 
     async def _compare_verdicts(
-        self, point: Point, event: Any, recorded: Sequence[Judged], place: Sequence[NumberedEvent], step: int
+        self, point: Point, event: Any, place: Sequence[NumberedEvent], step: int
     ) -> Judgement | None:
         """Return what the hooks of today say, or `None` where the log does not have the event as it was judged. Raises
-        `ReplayEnd` if they say something else than is `recorded`, from `place` on."""
-        hooks = {one.name: one for one in self._hooks.get(point, ())}
-        judged = [one for one in hooks.values() if one.replays]
+        `ReplayEnd` if they say something else than the verdicts at `place`, where the log has what followed, too."""
+        recorded = [one.event for one in place if isinstance(one.event, Judged) and one.event.point == point]
+        hooks = self._hooks.get(point, ())
+        names = {one.name for one in hooks}
+        judged = [one for one in hooks if one.replays]
         whole = point in _AS_JUDGED or not recorded
-        if not whole or any(one.hook in hooks and not hooks[one.hook].replays for one in recorded):
-            gone = next((at for at, one in enumerate(recorded) if one.hook not in hooks), None)
+        if not whole or not {one.name for one in hooks if not one.replays}.isdisjoint(one.hook for one in recorded):
+            gone = next((at for at, one in enumerate(recorded) if one.hook not in names), None)
             if gone is not None:
                 raise self._differ(place[gone : gone + 1], event)
             return None
         found = await run_hooks(judged, event, step, self._context)
         then, now = ([(one.hook, one.verdict) for one in verdicts] for verdicts in (recorded, found.verdicts))
         at = next((at for at in range(max(len(then), len(now))) if then[at : at + 1] != now[at : at + 1]), None)
-        if at is not None and not (self._accepting and {*then, *now} <= {(name, "change") for name in hooks}):
+        if at is not None and not (self._accepting and {*then, *now} <= {(name, "change") for name in names}):
             raise self._differ(place[at : at + 1], found.verdicts[at] if at < len(now) else event)
         return found
 
@@ -324,22 +329,19 @@ class ComparedRun(RecordedEffects):
         while self._told:
             call = next(iter(self._told))
             action, told = self._told.pop(call)
-            before, after = (
-                [one for one in told if isinstance(one.event, Judged) and one.event.point == point]
-                for point in ("before_tool", "after_tool")
-            )
+            judged = [one for one in told if isinstance(one.event, Judged)]
             calls = [one for one in told if isinstance(one.event, Called | Paused) and call_of(one.event) == call]
             seen = [one for one in told if isinstance(one.event, Observed)]
-            place = [*before, *(calls or seen)[:1]]
+            before = [one for one in judged if one.number < (calls or seen or told)[0].number]
             step = getattr(told[0].event, "step", self._step)
-            verdicts = [one.event for one in before if isinstance(one.event, Judged)]
-            found = await self._compare_verdicts("before_tool", Called(step, action), verdicts, place, step)
+            place = [*before, *(calls or seen)[:1]]
+            found = await self._compare_verdicts("before_tool", Called(step, action), place, step)
             first: Any = calls[0].event if calls else None
             if first and found is not None and _decided(first.action) != _decided(found.event.action):
                 raise self._differ(calls, found.event)
             if seen and any(isinstance(one.event, Called) for one in calls):
-                verdicts = [one.event for one in after if isinstance(one.event, Judged)]
-                await self._compare_verdicts("after_tool", seen[-1].event, verdicts, [*after, *seen[-1:]], step)
+                place = [*judged[len(before) :], *seen[-1:]]
+                await self._compare_verdicts("after_tool", seen[-1].event, place, step)
 
     def _compare_end(self, event: Finished | Stopped) -> None:
         def describe(end: Finished | Stopped) -> tuple[str, ...]:

@@ -96,11 +96,8 @@ async def call_for_run(part: str, function: Callable[[RunContext[Any]], T | Awai
 
 def describe_instructions(parts: str | Iterable[Instruction[Any]]) -> str:
     """Return the instructions of an agent for a person to read: functions by their names."""
-    return (
-        parts
-        if isinstance(parts, str)
-        else "\n\n".join(one if isinstance(one, str) else f"(what {_name(one)} returns)" for one in parts)
-    )
+    several = [parts] if isinstance(parts, str) else parts
+    return "\n\n".join(one if isinstance(one, str) else f"(what {_name(one)} returns)" for one in several)
 
 
 def with_approval(tool: Tool, asked: bool | Collection[str]) -> Tool:

@@ -27,16 +27,7 @@ from ..memory.stored_memory import cut
 from ..store.audit_log import record
 from ..store.database import Database
 from ..store.event_log import Entry
-from ..store.memory_states import (
-    MemoryState,
-    Owner,
-    login_name,
-    owner_of,
-    put_state,
-    read_states,
-    thread_name,
-    user_name,
-)
+from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states, thread_name, user_names
 from ..store.run_row import RunRow
 from ..store.tables import memories as memory_rows
 from ..store.tenant_view import Kept, TenantView
@@ -163,10 +154,8 @@ def _chosen(
 ) -> list[ColumnElement[bool]]:
     if user is not None and thread_id is not None:
         raise ApiError(400, "Invalid 'thread_id': name either a user or a thread.", param="thread_id")
-    where: list[ColumnElement[bool]] = (
-        [] if user is None else [memory_rows.c.owner.in_([user_name(user), login_name(user)])]
-    )
-    where += [] if thread_id is None else [memory_rows.c.owner == thread_name(thread_id)]
+    names = user_names(user) if user is not None else [thread_name(thread_id)] if thread_id is not None else []
+    where = [memory_rows.c.owner.in_(names)] if names else []
     return where + ([] if model is None else [memory_rows.c.agent == model])
 
 

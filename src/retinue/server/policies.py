@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import Connection
 
 from ..store.audit_log import record
 from ..store.tables import policies
@@ -17,19 +17,13 @@ from .http.objects import Object, Wanted, deletion_object, list_rows
 router = APIRouter(prefix="/policies")
 
 
-def _own(scope: TenantView, user: str | None = None) -> list[ColumnElement[bool]]:
-    """Return the conditions of what a request may see: of a user's key, that user's."""
-    return [policies.c.user == one for one in {scope.user, user} if one is not None]
-
-
 @router.get("")
 async def list_policies(
     context: ContextDep, page: Wanted, user: Annotated[str | None, Query(min_length=1)] = None
 ) -> Object:
     """List what is always allowed: to a `user`, or to all of them."""
-    return await context.read(
-        lambda connection, scope: list_rows(connection, scope, policies, page, _object, *_own(scope, user)),
-    )
+    where = () if user is None else (policies.c.user == user,)
+    return await context.read(lambda connection, scope: list_rows(connection, scope, policies, page, _object, *where))
 
 
 @router.delete("/{policy_id}")
@@ -37,7 +31,7 @@ async def revoke_policy(context: ContextDep, policy_id: str) -> Object:
     """Revoke a policy: people are asked again."""
 
     def remove(connection: Connection, scope: TenantView) -> None:
-        if not scope.remove(connection, policies, policies.c.id == policy_id, *_own(scope)):
+        if not scope.remove(connection, policies, policies.c.id == policy_id):
             raise not_found("policy", policy_id)
         record(connection, scope.author, scope.tenant, "policy.revoked", policy_id)
 
@@ -47,15 +41,6 @@ async def revoke_policy(context: ContextDep, policy_id: str) -> Object:
 
 def _object(row: Kept) -> Object:
     body = row.body
-    return {
-        "id": row.id,
-        "object": "policy",
-        "created_at": row.created_at,
-        "user": row.user,
-        "model": body["agent"],
-        "tool": body["tool"],
-        "hook": body["asker"] or None,
-        "arguments": body["tool_input"],
-        "always": body["always"],
-        "run_id": body["run"],
-    }
+    told = {"model": body["agent"], "tool": body["tool"], "hook": body["asker"] or None, "always": body["always"]}
+    head = {"id": row.id, "object": "policy", "created_at": row.created_at, "user": row.user}
+    return head | told | {"arguments": body["tool_input"], "run_id": body["run"]}

@@ -11,16 +11,7 @@ from sqlalchemy import Connection
 
 from ..errors import UsageError
 from ..store.audit_log import record
-from ..store.sealed_secrets import (
-    LEAST,
-    LONGEST,
-    SecretName,
-    SecretOwner,
-    check_secret,
-    delete_secret,
-    list_secrets,
-    set_secret,
-)
+from ..store.sealed_secrets import LEAST, LONGEST, SecretOwner, check_secret, delete_secret, list_secrets, set_secret
 from ..store.tenant_view import TenantView
 from .context import ContextDep
 from .http.api_errors import ApiError, invalid_value, not_found
@@ -44,7 +35,7 @@ class SecretValue(Wire):
 async def list_all(context: ContextDep) -> Object:
     """List the names of the secrets of the key's user, or of its tenant if it has none."""
     found = await context.read(lambda connection, scope: list_secrets(connection, _owner(scope)))
-    return listed([_object(one) for one in found], False)
+    return listed([_object(*one) for one in found.items()], False)
 
 
 @router.put("/{name}")
@@ -62,7 +53,7 @@ async def put_secret(context: ContextDep, name: Name, body: SecretValue) -> Obje
             no = {"x-should-retry": "false"}
             raise ApiError(503, f"No secret can be set: {error}.", code="secrets_unavailable", headers=no) from error
         record(connection, scope.author, scope.tenant, "secret.set", name, _whose(scope))
-        return next(_object(one) for one in list_secrets(connection, _owner(scope)) if one.name == name)
+        return _object(name, list_secrets(connection, _owner(scope))[name])
 
     return await context.write(put)
 
@@ -90,5 +81,5 @@ def _whose(scope: TenantView) -> dict[str, str]:
     return {} if scope.user is None else {"user": scope.user}
 
 
-def _object(one: SecretName) -> Object:
-    return {"id": one.name, "object": "secret", "changed_at": one.changed_at}
+def _object(name: str, changed_at: int) -> Object:
+    return {"id": name, "object": "secret", "changed_at": changed_at}

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from .clock import CLOCK
 from .prepared_statements import insert_once
@@ -34,15 +34,12 @@ class MemoryState(NamedTuple):
     body: str
 
 
-def user_name(user: str) -> str:
-    """Return the owner's name for a user whom a client named. A long one is hashed."""
+def user_names(user: str) -> tuple[str, str]:
+    """Return the owner's name for a user whom a client named, and for one who was authenticated: what clients say of
+    others must not reach it. A long one is hashed."""
     plain = len(user) <= _LONGEST and "\0" not in user
-    return f"user:{user}" if plain else f"user:{hashlib.sha256(user.encode('utf-8', 'replace')).hexdigest()}"
-
-
-def login_name(user: str) -> str:
-    """Return the owner's name for a user who was authenticated: what clients say of others must not reach it."""
-    return f"login:{user}"
+    name = user if plain else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
+    return f"user:{name}", f"login:{name}"
 
 
 def thread_name(thread_id: str) -> str:
@@ -56,10 +53,10 @@ def owner_of(run: RunRow) -> Owner | None:
     if run.kind == "fork":
         return None
     if run.user is not None:
-        return Owner(run.tenant, login_name(run.user), run.agent, run.user)
+        return Owner(run.tenant, user_names(run.user)[1], run.agent, run.user)
     user = run.request.get("user")
     if isinstance(user, str) and user:
-        return Owner(run.tenant, user_name(user), run.agent)
+        return Owner(run.tenant, user_names(user)[0], run.agent)
     return None if run.thread_id is None else Owner(run.tenant, thread_name(run.thread_id), run.agent)
 
 
@@ -84,11 +81,6 @@ def put_state(connection: Connection, owner: Owner, part: int, state: MemoryStat
     return True
 
 
-def forget(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> int:
-    """Delete what is remembered for a tenant, as far as it matches `where`. Return the number of memories."""
-    return connection.execute(delete(memories).where(memories.c.tenant == tenant, *where)).rowcount
-
-
 def old_memories(connection: Connection, most: int, before: int) -> Sequence[str]:
     """Return the ids of at most `most` memories that did not change since `before`, in Unix seconds."""
     return connection.execute(select(memories.c.id).where(memories.c.updated_at < before).limit(most)).scalars().all()
@@ -101,4 +93,5 @@ def delete_memories(connection: Connection, ids: Sequence[str], before: int) -> 
 
 def forget_thread(connection: Connection, tenant: str, thread_id: str) -> None:
     """Delete what is remembered of a thread or a conversation."""
-    forget(connection, tenant, memories.c.owner == thread_name(thread_id))
+    mine = (memories.c.tenant == tenant, memories.c.owner == thread_name(thread_id))
+    connection.execute(delete(memories).where(*mine))

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -44,13 +44,6 @@ class SecretOwner(NamedTuple):
         return mine if name is None else [*mine, _COLUMNS.name == name]
 
 
-class SecretName(NamedTuple):
-    """What is listed of a secret; the time is in Unix seconds."""
-
-    name: str
-    changed_at: int
-
-
 def make_secrets_key() -> str:
     """Return a new key for `RETINUE_SECRETS_KEY`."""
     from cryptography.fernet import Fernet
@@ -80,10 +73,10 @@ def set_secret(connection: Connection, owner: SecretOwner, name: str, value: str
     connection.execute(insert(sealed_secrets).values(**whose, **values))
 
 
-def list_secrets(connection: Connection, owner: SecretOwner) -> Sequence[SecretName]:
-    """Return the names of the secrets, in order, and when they were changed."""
+def list_secrets(connection: Connection, owner: SecretOwner) -> dict[str, int]:
+    """Return the names of the secrets, in order, each with when it was changed, in Unix seconds."""
     query = select(_COLUMNS.name, _COLUMNS.changed_at).where(*owner.rows()).order_by(_COLUMNS.name)
-    return [SecretName(*row) for row in connection.execute(query)]
+    return {row.name: row.changed_at for row in connection.execute(query)}
 
 
 def delete_secret(connection: Connection, owner: SecretOwner, name: str) -> bool:

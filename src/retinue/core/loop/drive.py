@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from ..events import (
     Paused,
     Point,
     Replied,
+    Reported,
     Resumed,
     Retried,
     Started,
@@ -101,12 +103,7 @@ class _Drive:
             started = await self._start(started)
             self.opens = not started.history
             while not isinstance(sent, ENDINGS):
-                request = self._advance_strategy(sent)
-                sent = await (self._end(request, started) if isinstance(request, AgentFinish) else self._serve(request))
-                if isinstance(sent, Finished) and not isinstance(request, AgentFinish):  # a tool's result, directly
-                    sent = await self._end(AgentFinish(sent.return_values), started)
-                while reports:
-                    await self.effects.tell(reports.popleft())
+                sent = await self._go_on(self._advance_strategy(sent), started, reports)
             await self._tell_end(sent)
         except asyncio.CancelledError:
             await self._tell_end(replace(self._make_stop(StopReason.CANCELLED), usage=self.cut))
@@ -120,6 +117,19 @@ class _Drive:
         finally:
             self.deadline.stop()
             self._close_flow()
+
+    async def _go_on(
+        self, request: Request | AgentFinish, started: Started, reports: deque[Reported]
+    ) -> Sent | Finished | Stopped | None:
+        """Serve a request, or end the run. Return what the strategy is sent, or the end of the run."""
+        if isinstance(request, AgentFinish):
+            return await self._end(request, started)
+        sent = await self._serve(request)
+        while reports:  # not between a verdict and what follows from it
+            await self.effects.tell(reports.popleft())
+        if isinstance(sent, Finished):  # a tool's result, directly
+            return await self._end(AgentFinish(sent.return_values), started)
+        return sent
 
     async def _start(self, started: Started) -> Started:
         """Tell the first event, as hooks leave it. Raises `Halt`."""
@@ -240,13 +250,14 @@ class _Drive:
         step = self.meter.steps + (not request.aside)
         too_long: WindowExceeded | None = None
         if "before_model" in self.points:
-            request = replace(request, prompt=self.changes.copy(request.prompt))
+            copy = self.changes.copy(request.prompt)
+            request = request if copy is request.prompt else replace(request, prompt=copy)
         while True:
             fitted, shortened = self._fit_prompt(request, again=too_long is not None)
             if too_long and not shortened:
                 raise too_long
-            asked = Asked(step, 0, (), closing is not None, request.problem, request.aside, shortened)
-            request, fitted, asked = await self._tell_request(request, fitted, asked)
+            about = step, closing is not None, shortened
+            request, fitted, asked = await self._tell_request(request, fitted, *about)
             try:
                 sent = request if fitted is request.prompt else replace(request, prompt=fitted)
                 replied = await self._reply(sent, asked)
@@ -257,19 +268,22 @@ class _Drive:
                 self.window.learn(fitted, replied.reply)
                 return replied.reply
 
-    async def _tell_request(self, request: Ask, fitted: Prompt, asked: Asked) -> tuple[Ask, Prompt, Asked]:
+    async def _tell_request(
+        self, request: Ask, fitted: Prompt, step: int, closing: bool, shortened: int
+    ) -> tuple[Ask, Prompt, Asked]:
         """Tell a request as hooks leave it. Return it, with its prompt as it is and as it is sent. Raises `Halt`."""
         number, full = self.prompts.extend(fitted)
         if number is None:
             number, self.prompt_count = self.prompt_count, self.prompt_count + 1
         new = tuple([replace(one, state=None) if one.state else one for one in full])  # each reply has its own
-        asked = replace(asked, prompt=number, messages=new)
+        asked = Asked(step, number, new, closing, request.problem, request.aside, shortened)
         if "before_model" in self.points:
             asked, blocked = await self.judges.judge("before_model", asked, asked.step)
             if blocked:
                 raise Halt(Stopped(StopReason.BLOCKED, blocked))
-            copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
-            request = replace(request, prompt=copy)
+            if asked.messages is not new:
+                copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
+                request = replace(request, prompt=copy)
         self.prompts.keep(fitted, number)
         await self.effects.tell(asked)
         self.meter.add(asked)

@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ..budgets import Meter
 from ..events import Event, Judged, Paused, Point, Replied, Resumed, Stopped
 from ..hooks import Judgement, edit_content, show_content
-from ..values import AgentAction, Decision, Reply, StopReason
+from ..values import AgentAction, Decision, StopReason
 
 if TYPE_CHECKING:
     from ..protocols import Effects
@@ -103,16 +103,14 @@ def apply_decision(verdict: Judged, decision: Decision) -> tuple[Any, str]:
                 return edit_content(verdict.about, said), ""
             case "approve" | "edit":
                 return verdict.about, ""
-    except UsageError as error:
+    except (UsageError, ValueError) as error:
         return verdict.about, f"a person edited it so that it does not fit: {error}"
     return verdict.about, f"a person refused it{f': {said}' if said else ''}"
 
 
 def withhold_reply(replied: Replied) -> Replied:
     """Return what the log has of a reply that is blocked: only what it used."""
-    reply = replied.reply
-    kept = Reply("", reply.usage, reply.finish, reply.closing, reply.seconds, reply.first_token_seconds)
-    return replace(replied, reply=replace(kept, model=reply.model))
+    return replace(replied, reply=replace(replied.reply, text="", calls=(), reasoning="", state=None))
 
 
 def drop_unfinished(log: list[Event]) -> list[Event]:

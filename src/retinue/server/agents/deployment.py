@@ -52,7 +52,8 @@ class Deployment:
     @classmethod
     def of_parts(cls, parts: Mapping[str, Agent | Pipeline], created: int = 0) -> Deployment:
         """The deployment of agents and pipelines that Python code made. Runs wait for people by the API, and are shown
-        there, so neither `human` nor `trace` of an agent is used. Raises `UsageError` for what cannot be served."""
+        there, so `human`, `trace` and `store` of an agent are not used. Raises `UsageError` for what cannot be served.
+        """
         for name, part in parts.items():
             steps = [node.component for node in part.nodes] if isinstance(part, Pipeline) else []
             if isinstance(part, Agent) and isinstance(part.strategy, GraphFlow):
@@ -62,7 +63,7 @@ class Deployment:
         agents = {name: copy.copy(as_agent(part)) for name, part in parts.items()}
         for agent in agents.values():
             _warn_of_memories(agent)
-            agent.human, agent.trace = None, False
+            agent.human, agent.trace, agent.store = None, False, None
         return cls(agents, created)
 
     @classmethod

@@ -34,12 +34,8 @@ def add_thread(connection: Connection, scope: TenantView, given: Mapping[str, An
     row."""
     body = {"tool_resources": given.get("tool_resources"), "metadata": given.get("metadata") or {}}
     body = with_stores(connection, scope, body, _OF_THREAD)
-    values: Object = {
-        "id": new_id("thread"),
-        "created_at": int(time.time()),
-        "key": key and scope.own_name(key),
-        "body": body,
-    }
+    own = key and scope.own_name(key)
+    values: Object = {"id": new_id("thread"), "created_at": int(time.time()), "key": own, "body": body}
     scope.insert(connection, threads, values)
     add_messages(connection, scope, values["id"], given.get("messages") or ())
     return find_row(connection, scope, threads, values["id"])  # messages may have added files

@@ -26,6 +26,7 @@ _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's ow
     "started": ("instructions",),
     "asked": ("messages",),
     "retried": ("problem",),
+    "judged": ("about",),
 }
 
 

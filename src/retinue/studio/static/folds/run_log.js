@@ -224,7 +224,7 @@ export function summary(span) {
     return span.reason ? line(`${POINTS[span.point] ?? span.point}: ${span.reason}`) : verdictOf(span);
   if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
   const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
-  if (last) return line(last.text);
+  if (last) return line(progressOf(last));
   return line(typeof span.action.tool_input === "string" ? span.action.tool_input : compact(span.action.tool_input));
 }
 
@@ -242,6 +242,10 @@ const POINTS = {
   after_tool: "the result",
   before_answer: "the answer",
 };
+
+/** How far a call is, in words. */
+export const progressOf = ({ text, done, total }) =>
+  done == null ? text : `${text} (${done}${total == null ? "" : ` of ${total}`})`;
 
 /** What was decided about a call, in words. */
 export const decided = ({ kind, always, policy }) =>

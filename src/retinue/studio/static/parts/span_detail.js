@@ -1,6 +1,6 @@
 // @ts-check
 // All that is known of one span: a request to a model, a call of a tool, a question to a person, or a hook's verdict.
-import { decided, formerPrompt, promptOf, promptText, title, verdictOf } from "../folds/run_log.js";
+import { decided, formerPrompt, progressOf, promptOf, promptText, title, verdictOf } from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
 import { cost, count, duration } from "../format.js";
 import { html, useMemo, useState } from "../html.js";
@@ -128,7 +128,7 @@ function Call({ span, member }) {
 }
 
 const Reported = ({ progress, start }) => html`<section class="stack"><h3>Progress</h3>
-  <ol class="progress-list">${progress.slice(-EARLIER).map((one, at) => html`<li key=${at}><span class="num muted">${duration(one.at - start)}</span> ${one.text}</li>`)}</ol>
+  <ol class="progress-list">${progress.slice(-EARLIER).map((one, at) => html`<li key=${at}><span class="num muted">${duration(one.at - start)}</span> ${progressOf(one)}</li>`)}</ol>
 </section>`;
 
 function Judged({ span }) {
