@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cli.test_ask import refused, retinue
+from retinue.store.database import Database
 
 FILE = """
 retinue: 1
@@ -69,9 +70,13 @@ def test_a_database_is_shown_with_agents_and_without(tmp_path: Path) -> None:
         status, told = shown.ask("/v1/key")
         assert (status, told["tenant"], told["scopes"]) == (200, "acme", ["all", "prompts"])
         assert shown.ask("/v1/responses", {"model": "greeter", "input": "Hi"})[0] == 200
-        busy = refused(retinue("studio", *db))
-        assert busy.endswith("runs.db open; its studio is at /studio of its address")
+        with studio(*db, "--tenant", "acme") as beside:  # they share the file
+            assert len(beside.ask("/v1/runs")[1]["data"]) == 1
         first = shown
+    server = Database(f"sqlite:///{tmp_path}/runs.db")
+    busy = refused(retinue("studio", *db))
+    assert busy.endswith("runs.db open; its studio is at /studio of its address")
+    server.close()
     with studio(*db, "--tenant", "acme") as shown:
         assert shown.ask("/v1/key")[1]["scopes"] == ["memories", "prompts", "read"]
         (run,) = shown.ask("/v1/runs?figures=true")[1]["data"]
