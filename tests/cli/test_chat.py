@@ -141,7 +141,7 @@ def test_a_person_is_asked_within_the_tree_and_who_stops_there_is_not_asked_for_
         say(terminal, "the sum?")
         terminal.until("answer instead:")
         terminal.type("x", "Enter")
-        terminal.until("want one of a, e, r, m")
+        terminal.until("want one of a, w, e, r, m")
         terminal.type("a", "Enter")
         seen = terminal.until("Answer: The sum is 42.")
         decided = "│  │  a person decided: approve\n│  │  → 42 · "

@@ -13,8 +13,10 @@ import aiohttp
 from sqlalchemy import ColumnElement, Table, insert, select
 
 from retinue import Agent, ConversationMemory, PromptModel
+from retinue.core.user_records import Policy
 from retinue.store.api_keys import hash_key
 from retinue.store.tables import events, keys, metadata, runs, submissions
+from retinue.store.user_records import keep_policy
 
 from .app_server import Answer, Serving
 from .until import until
@@ -77,6 +79,11 @@ class Customer:
         answer = self.ask("POST", path, given, **more)
         assert answer.status == 200, (path, answer.text)
         return answer.body
+
+    def keep(self, policy: Policy) -> None:
+        """Have it always allowed, as a person's decision does."""
+        with self._served.database.engine.begin() as connection:
+            keep_policy(connection, self.tenant, self.user or "somebody", policy)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """All that the database holds of it, but for its keys."""
@@ -151,6 +158,12 @@ def _in_store(who: Customer) -> str:
     return made
 
 
+def _policy(who: Customer) -> str:
+    made = Policy(f"policy_{secrets.token_hex(12)}", "agent-1", "pay", "", {"to": who.word}, "call", 1)
+    who.keep(made)
+    return made.id
+
+
 MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
     "assistant": (
         "/v1/assistants",
@@ -169,6 +182,7 @@ MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
         ),
     ),
     "memory": ("/v1/memories", _memory),
+    "policy": ("/v1/policies", _policy),
     "tool": ("/v1/tools", _posted("/v1/tools", _endpoint)),
     "audit_entry": ("/v1/audit", _first("/v1/audit")),
     "conversation": ("/v1/conversations", _posted("/v1/conversations", lambda who: {"metadata": {"of": who.word}})),

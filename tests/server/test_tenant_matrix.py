@@ -49,6 +49,7 @@ KINDS: Mapping[str, str | None] = {
     "batch_id": "batch",
     "memory_id": "memory",
     "tool_id": "tool",
+    "policy_id": "policy",
     "container_id": None,  # OpenAI's; there are none here
     "connector_id": None,
     "tunnel_id": None,
@@ -75,6 +76,7 @@ LISTS: Mapping[str, str | None] = {  # what `after` and `before` stand for, by t
     "/input_items": "item",
     "/conversations": "conversation",
     "/memories": "memory",
+    "/policies": "policy",
     "/tools": "tool",
     "/items": "item",
     "/files": "file",

@@ -38,7 +38,7 @@ async def decide(action: AgentAction, problem: str) -> Decision | None:
 
 
 async def _ask_decision(given: Any) -> Decision:
-    options = "[a]pprove, al[w]ays approve, [e]dit, [r]eject, give the [m]odel an answer instead"
+    options = "[a]pprove, al[w]ays, [e]dit, [r]eject, give the [m]odel an answer instead"
     while (key := (await _ask(options)).strip().lower()) not in _KEYS:
         click.secho(f"want one of {', '.join(_KEYS)}", fg="yellow", err=True)
     match key:
