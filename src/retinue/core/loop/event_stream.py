@@ -31,80 +31,30 @@ def tell(event: Event | Delta) -> Generator[Event | Delta, None, None]:
     yield event
 
 
-@types.coroutine
-def with_reports(work: Coroutine[Any, Any, T], progress: Progress, tell: Tell) -> Generator[Any, Any, T]:
-    """Await `work`, and emit what is reported meanwhile, from any thread, as soon as it is. In the caller's task, for
-    one of its own would cost more than most calls of tools. If the reader leaves, `work` is cancelled."""
-    waiting, thrown = _Waiting(progress, tell), None
+async def with_reports(work: Coroutine[Any, Any, T], progress: Progress, tell: Tell) -> T:
+    """Await `work`, and emit what is reported meanwhile, from any thread, as soon as it is. `work` is cancelled if the
+    reader leaves."""
+    loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(news.set)
+
+    progress.wake = wake
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda _: news.set())
     try:
-        while True:
-            awaited = work.send(None) if thrown is None else work.throw(thrown)
-            thrown = yield from waiting.wait(awaited)
-    except StopIteration as end:
-        value: T = end.value
-    except BaseException:
-        if waiting.problem is None:
-            raise
+        while not task.done():
+            await news.wait()
+            news.clear()
+            while progress.reports:
+                await tell(progress.reports.popleft())
+        return task.result()
     finally:
         progress.wake = None
-        work.close()
-    if waiting.problem is not None:
-        raise waiting.problem
-    return value
-
-
-def _wait_a_turn(awaited: Any) -> Generator[Any, Any, BaseException | None]:
-    try:
-        yield awaited
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        return error
-    return None
-
-
-class _Waiting:
-    """Waits for what work awaits, and for reports. `problem` is what was raised where one was told."""
-
-    __slots__ = ("_loop", "_progress", "_tell", "_waker", "problem")
-
-    def __init__(self, progress: Progress, tell: Tell) -> None:
-        self.problem: BaseException | None = None
-        self._progress, self._tell = progress, tell
-        self._loop = asyncio.get_running_loop()
-        self._waker: asyncio.Future[None] | None = None
-        progress.wake = self._wake_from_thread
-
-    def wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
-        """Wait until `awaited` is done. Return what is to be raised in the work, if anything."""
-        if not asyncio.isfuture(awaited):  # another turn of the event loop
-            return (yield from _wait_a_turn(awaited))
-        awaited._asyncio_future_blocking = False  # as a task does that takes it over
-        awaited.add_done_callback(self._wake)
-        while not awaited.done():
-            try:
-                while self._progress.reports and self.problem is None:
-                    yield from self._tell(self._progress.reports.popleft()).__await__()
-                self._waker = self._loop.create_future()
-                if not awaited.done() and (self.problem or not self._progress.reports):
-                    yield from self._waker
-            except GeneratorExit:
-                raise
-            except asyncio.CancelledError as error:
-                if not awaited.cancel():
-                    return error
-            except BaseException as error:
-                self.problem = error
-                awaited.cancel()
-        return None
-
-    def _wake(self, _: Any = None) -> None:
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
-
-    def _wake_from_thread(self) -> None:
-        with suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self._wake)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def stream_events(
