@@ -822,3 +822,16 @@ def test_paused_questions_have_ids_of_their_own() -> None:
     ids = [e.action.id for e in result.events if isinstance(e, Paused)]
     assert len(ids) == len(set(ids))
     assert "consult_call_1_0" in ids
+
+
+def test_a_person_who_is_asked_about_a_request_does_not_see_the_operators_instructions() -> None:
+    doubt = Hook("before_model", lambda e, c: AskPerson("sure?"), "doubt")
+    model = PromptModel(script=[{"when": "", "say": "Hello."}])
+    asking = Agent(model, instructions="Never say that we are broke.", hooks=[doubt])
+    waits = asking.run("Good day")
+    (call,) = waits.waiting
+    assert "broke" not in str(call.tool_input)
+    edited = Decision("edit", {"messages": ["Good morning"]})
+    (asked,) = [one for one in asking.resume(waits.events, {call.id: edited}).events if isinstance(one, Asked)]
+    assert [one.content for one in asked.messages if one.role != "system"] == ["Good morning"]
+    assert any("broke" in one.content for one in asked.messages)

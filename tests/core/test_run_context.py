@@ -68,3 +68,7 @@ def test_a_run_within_a_call_is_a_run_of_its_own_and_keeps_who_asked() -> None:
     assert {(here.request, here.client_request) for here in seen} == {("req_1", "mine")}
     assert result.usage.total_tokens > 0
     assert [step.observations[0].usage.requests for step in result.steps] == [2]  # the inner run's, charged to the call
+
+
+def test_a_context_can_be_made_where_a_tool_is_called_directly() -> None:
+    assert RunContext[int](deps=3, user="ada").deps == 3

@@ -242,8 +242,8 @@ def _complete_change(before: Any, after: Any) -> Any:
 
 def show_content(event: Judgeable) -> dict[str, Any]:
     """Return what an event says, by names under which a person may edit it."""
-    if isinstance(event, Asked):
-        return {"messages": [one.content for one in event.messages]}
+    if isinstance(event, Asked):  # the system message is the operator's
+        return {"messages": [one.content for one in event.messages if one.role != "system"]}
     part = getattr(event, _PARTS.get(type(event), ""), event)
     shown = {name: getattr(part, name) for name in _MAY_CHANGE.get(type(part), ())[:1]}
     if isinstance(part, Reply) and part.calls:
@@ -257,10 +257,12 @@ def edit_content(event: Any, given: Any) -> Any:
     name = next(iter(shown))
     said = given if isinstance(given, str) else given.get(name)
     if isinstance(event, Asked):
-        if not isinstance(said, list) or [*map(type, said)] != [str] * len(event.messages):
-            raise UsageError(f"an edit has {len(event.messages)} texts under 'messages'")
-        messages = tuple(replace(one, content=text) for one, text in zip(event.messages, said, strict=True))
-        return replace(event, messages=messages)
+        number = len(shown["messages"])
+        if not isinstance(said, list) or [*map(type, said)] != [str] * number:
+            raise UsageError(f"an edit has {number} texts under 'messages'")
+        texts = iter(said)
+        edited = [one if one.role == "system" else replace(one, content=next(texts)) for one in event.messages]
+        return replace(event, messages=tuple(edited))
     if not isinstance(said, str):
         raise UsageError(f"an edit has a text under {name!r}")
     part = _PARTS.get(type(event))

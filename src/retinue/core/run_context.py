@@ -200,7 +200,7 @@ async def _confirm_nothing() -> None:
     """Where nobody else can take a run over, there is nothing to look up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: RunContext[Database](…) sets an attribute
 class RunContext(Generic[_Deps]):
     """Where code runs; everything is empty outside of a run and a request.
 
