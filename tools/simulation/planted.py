@@ -133,7 +133,7 @@ def _park_ends() -> list[Patch]:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    return [(Runs, "close", close)]
+    return [(Runs, "close", close), (drive.Drive, "_is_left", lambda self: False)]
 
 
 def _approval_counts_again() -> list[Patch]:
