@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +20,7 @@ from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue import Agent, Tool, tool
 from retinue.core.events import Called
-from retinue.core.run_context import Progress, RunContext, run_context
+from retinue.core.run_context import Progress, RunContext, current_run, run_context
 from retinue.core.tools.toolbox import Toolbox
 from retinue.core.values import AgentAction, Decision
 from retinue.limits.places import Room
@@ -144,6 +145,7 @@ async def test_no_effect_begins_at_a_process_that_was_frozen_after_its_intent_wa
     assert held is not None
     writer = LogWriter(first.database, first.driver.followers, held.run, [])
     assert await writer.may_act()
+    assert current_run().progress.fresh_until == math.inf  # of no run
     await die(first)
     taken = await second.database.write(partial(acquire_epoch, run_id="run_1", process=second.database.process))
     assert taken is not None

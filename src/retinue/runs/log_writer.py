@@ -308,7 +308,8 @@ class LogWriter:
             if run.epoch != self.run.epoch:
                 raise Fenced(self.run.id)
             fresh = time.monotonic() - began < _STALE  # else it was frozen after the row was read
-            current_run().progress.fresh_until = began + _STALE
+            if (here := current_run()).run == self.run.id:
+                here.progress.fresh_until = began + _STALE
         return True
 
     async def confirm(self) -> None:
