@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, Budget, PromptModel, RunContext, UsageError, current_run, fork, replay, tool
+from retinue import Agent, Budget, PromptModel, RunContext, StopReason, UsageError, current_run, fork, replay, tool
 from retinue.extend import AgentAction, Called, Capabilities, Replied, Reply, Reported, Started
 
 pytestmark = pytest.mark.anyio
@@ -177,3 +177,19 @@ async def test_a_members_report_is_in_its_own_log_and_heard_with_its_path() -> N
     assert [path for path, event in heard if isinstance(event, Reported)] == ["call_1_0", "call_1_0"]
     assert isinstance(log[0], Started)
     assert any(isinstance(event, Called) for event in log)
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+async def test_no_call_begins_once_its_run_was_cancelled(calls: int) -> None:
+    began: list[str] = []
+
+    async def look(query: str) -> str:
+        began.append(query)
+        return "found"
+
+    several = [{"tool": "look", "input": {"query": str(number)}} for number in range(calls)]
+    run = agent(look, script=[{"call": several}, DONE]).start("Look")
+    async for event in run.events():
+        if isinstance(event, Called) and event.action.id.endswith(f"_{calls - 1}"):
+            run.cancel()  # before the reader asks for more, so before any of them
+    assert (run.result.stop_reason, began) == (StopReason.CANCELLED, [])

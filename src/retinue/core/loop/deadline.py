@@ -67,6 +67,11 @@ class Deadline:
             self._waiting.cancel()
         self._expired = True
 
+    def check(self) -> None:
+        """Raise `Interrupted` if nothing may begin any more."""
+        if self.is_over:
+            raise self._make_interrupted()
+
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """Return the awaitable's result. On a timeout or cancellation, cancels the awaitable and raises `Interrupted`.
         Whatever foreign code in it raises becomes an `Exception`."""

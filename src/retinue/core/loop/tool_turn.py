@@ -110,6 +110,7 @@ class ToolTurn:
             return [*waiting, *await self._settle_held(calls)]
         running = {asyncio.ensure_future(call) for call in started}
         try:
+            self._deadline.check()  # before any of them has begun
             while running:
                 first = asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 done, running = await self._reporting(self._deadline.wait(first))
