@@ -274,7 +274,9 @@ async def test_a_store_that_is_closed_leaves_its_runs(any_url: str) -> None:
     async with closing(agent):
         (result,) = await agent.recover_async()
         assert [one.tool for one in result.waiting] == ["add"]  # whether it happened is not known
-        assert await agent.runs.resume_async(result.run, {result.waiting[0].id: Decision("respond", message="add 1")})
+        gate.opened.set()
+        decided = {result.waiting[0].id: Decision("respond", message="add 1")}
+        assert (await agent.runs.resume_async(result.run, decided)).answer == "Done."
 
 
 async def test_a_fork_goes_on_from_a_step(any_url: str) -> None:
