@@ -188,7 +188,7 @@ class OpenStore:
         await self.runs.close(0.0)
         for run_id in self.runs.followers.followed:
             gone = RunRow(run_id, TENANT, None, 0, "queued", False, None, 0, {}, error=RunError(CLOSED, CLOSED))
-            self.runs.followers.publish(run_id, [gone])
+            self.runs.followers.end(run_id, gone)
         await asyncio.sleep(0)
         await self.due.leave()
         await self.database.close_async()

@@ -267,6 +267,11 @@ class Subscriptions:
         """Make subscribers reread the log, after a write that came from outside a drive."""
         self._notifier.publish(run_id)
 
+    def end(self, run_id: str, row: RunRow) -> None:
+        """Have the run's subscribers get `row` and nothing more, whatever they have not read."""
+        for reader in self._readers.get(run_id, ()):
+            reader.end(row)
+
     def listen(self, run_id: str) -> bool:
         """Whether any subscriber wants deltas while the model generates."""
         return any(reader.listens for reader in self._readers.get(run_id, ())) or self._notifier.listened(run_id)
@@ -289,7 +294,7 @@ class Subscriptions:
         request = None if run is None else run.request
         with self._reading(run_id, _Reader(after, listens)) as reader:
             items: Sequence[Followed] | None = None if known is None else [known]
-            while True:
+            while reader.last is None:
                 if items is None:
                     reader.catch_up()
                     read = partial(_from, run_id, request, reader.after)
@@ -299,6 +304,7 @@ class Subscriptions:
                 if reader.over:
                     return
                 items = await reader.take()
+            yield reader.last
 
     @contextmanager
     def _reading(self, run_id: str, reader: _Reader) -> Iterator[_Reader]:
@@ -334,6 +340,7 @@ class _Reader:
         self.after = after  # the number of the last entry delivered
         self.listens = listens
         self.over = False  # the row of an ended run was delivered
+        self.last: RunRow | None = None  # with which this ends, as nobody is here any more
         self._items: list[Followed] = []
         self._behind = False
         self._more = asyncio.Event()
@@ -343,6 +350,11 @@ class _Reader:
             self.fall_behind()
         if not self._behind:
             self._items.extend(items)
+        self._more.set()
+
+    def end(self, row: RunRow) -> None:
+        """Deliver this row next, and nothing after it."""
+        self.last = row
         self._more.set()
 
     def fall_behind(self) -> None:
@@ -372,7 +384,7 @@ class _Reader:
         wrote before this one took the run over."""
         await self._more.wait()
         self._more.clear()
-        if self._behind:
+        if self._behind or self.last is not None:
             return None
         items, self._items = self._items, []
         numbers = [self.after, *(item.seq for item in items if isinstance(item, Entry) and item.seq > self.after)]
