@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -28,10 +29,12 @@ async def listening(engine: Engine, heard: Callable[[str], None]) -> AsyncIterat
     raises `StoreUnavailable` once the connection is lost. Raises that, too, if there is none."""
     loop = asyncio.get_running_loop()
     lost: asyncio.Future[None] = loop.create_future()
-    connecting = asyncio.ensure_future(run_in_thread(_connect, engine))
+    left = threading.Event()
+    connecting = asyncio.ensure_future(run_in_thread(_connect, engine, left))
     try:
         connection = await asyncio.shield(connecting)
     except asyncio.CancelledError:
+        left.set()  # for the thread, since the loop may end before it does
         connecting.add_done_callback(_close)
         raise
     socket = connection.fileno()
@@ -55,14 +58,17 @@ async def listening(engine: Engine, heard: Callable[[str], None]) -> AsyncIterat
         connection.close()
 
 
-def _connect(engine: Engine) -> Any:
-    """Return a connection of the driver that listens, and that the pool does not know."""
+def _connect(engine: Engine, left: threading.Event) -> Any:
+    """Return a connection of the driver that listens, and that the pool does not know; it is closed if whoever waits
+    for it has `left`."""
     with translate_errors():
         pooled = engine.raw_connection()
         connection: Any = pooled.driver_connection
         pooled.detach()
         connection.autocommit = True
         connection.execute(f"LISTEN {_CHANNEL}")
+        if left.is_set():
+            connection.close()
         return connection
 
 
