@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
@@ -31,7 +32,16 @@ from retinue.server.indexing.queue import finish_file, index_again, next_files, 
 from retinue.store.clock import CLOCK
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, Fenced
-from retinue.store.processes import begin_stop, database_time, enter, forget_ended, is_alive, new_process_id, show_life
+from retinue.store.processes import (
+    begin_stop,
+    database_time,
+    enter,
+    forget_ended,
+    is_alive,
+    leave,
+    new_process_id,
+    show_life,
+)
 from retinue.store.run_row import RunError, RunRow
 from retinue.store.tables import files, processes, vector_store_files, vector_stores
 
@@ -85,6 +95,17 @@ async def die(one: KeptRuns) -> None:
 
 async def alive(one: KeptRuns) -> bool:
     return await one.database.read(partial(is_alive, process=one.database.process))
+
+
+async def test_a_heartbeat_that_comes_late_does_not_bring_back_a_process_that_left(
+    two: tuple[KeptRuns, KeptRuns],
+) -> None:
+    first, _ = two
+    left = threading.Event()
+    left.set()
+    await first.database.write(partial(leave, process=first.database.process))
+    await first.database.write_apart(partial(show_life, process=first.database.process, left=left))
+    assert not await alive(first)
 
 
 async def test_a_run_of_a_living_process_is_not_driven_by_another(

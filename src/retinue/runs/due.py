@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -83,6 +84,7 @@ class DueRuns:
         self._serves = serves
         self._process = runs.database.process
         self._tasks: list[asyncio.Task[None]] = []
+        self._left = threading.Event()
         self._suspects: set[str] = set()  # that wait for one another
         self._lost: dict[str, float] = {}  # acquired by this process and not driven, since when in monotonic time
         self._alone = asyncio.Lock()
@@ -116,6 +118,7 @@ class DueRuns:
 
     async def leave(self) -> None:
         """Have others take over at once. Call it when no run is driven any more."""
+        self._left.set()  # a heartbeat may still be under way in its thread
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -161,7 +164,7 @@ class DueRuns:
     async def _keep_alive(self) -> None:
         while True:
             with suppress(StoreUnavailable):  # which is said elsewhere
-                await self._runs.database.write_apart(partial(show_life, process=self._process))
+                await self._runs.database.write_apart(partial(show_life, process=self._process, left=self._left))
                 self._runs.alive_at = time.monotonic()
             await asyncio.sleep(EVERY)
 

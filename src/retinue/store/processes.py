@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -110,10 +111,10 @@ def enter(connection: Connection, process: str, *, alone: bool = False) -> None:
     show_life(connection, process)
 
 
-def show_life(connection: Connection, process: str) -> None:
-    """Update the heartbeat of `process`."""
+def show_life(connection: Connection, process: str, left: threading.Event | None = None) -> None:
+    """Update the heartbeat of `process`, and enter it if it is not there, unless it has `left` meanwhile."""
     me = {"process": process}
-    if not _SHOW.run(connection, me):
+    if not _SHOW.run(connection, me) and not (left is not None and left.is_set()):
         _ENTER.run(connection, me)
 
 
