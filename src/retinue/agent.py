@@ -25,6 +25,7 @@ from .core.tools.tool import Tool, make_tool
 from .core.tools.toolbox import Toolbox
 from .core.values import Decision, Message
 from .errors import LogMismatch, ModelError, UsageError
+from .harness.harness import Harness, read_harness
 from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limit_replies
@@ -125,6 +126,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
         hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
+        harness: What it needs for long work: files, a shell, skills, a list of what is to do, helpers. `True`: all.
         trace: Show each run on standard error as it happens.
         store: Where its runs are kept, so that they survive their process: a file, or the URL of a PostgreSQL database
             (docs/durable.md). It needs the extra `store`.
@@ -166,6 +168,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         memory: Memory | Sequence[Memory] = ...,
         questions: Iterable[str] = ...,
         hooks: Iterable[Any] = ...,
+        harness: Harness | bool | None = ...,
         trace: bool = ...,
         store: str | Path | None = ...,
         recover: bool = ...,
@@ -190,6 +193,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         memory: Memory | Sequence[Memory] = (),
         questions: Iterable[str] = (),
         hooks: Iterable[Any] = (),
+        harness: Harness | bool | None = None,
         trace: bool = False,
         store: str | Path | None = None,
         recover: bool = False,
@@ -227,11 +231,12 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
             questions=check_suggested(questions),
             deps_of=deps_of,
             hooks=list_hooks(hooks),
+            harness=read_harness(harness),
         )
         self.store, self.recovers = store, recover
         if recover and store is None:
             raise UsageError("recover: without a store there is nothing to go on with; say store='runs.db'")
-        for tool in tools:
+        for tool in (*tools, *(self.spec.harness.tools if self.spec.harness else ())):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:

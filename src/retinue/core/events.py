@@ -66,6 +66,37 @@ class Asked:
     shortened: int = 0
 
 
+Tier = Literal["clear", "summary", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(WithFields):
+    """From the next request on, the model is shown less of the `prompt` with this number.
+
+    `tier` is how: old results of tools are `clear`ed to a line, turns are told in a `summary`, or `drop`ped whole.
+    `places` are the messages concerned, by their numbers in the prompt as the strategy wrote it, and `texts` what
+    stands in the place of each (empty: nothing). `before` and `after` are the prompt's sizes in tokens, about. `usage`
+    is what the summary's model used. The log has the messages themselves, so whoever reads it sees what is gone."""
+
+    step: int
+    prompt: int
+    tier: Tier
+    places: tuple[int, ...]
+    texts: tuple[str, ...]
+    before: int = 0
+    after: int = 0
+    usage: Annotated[Usage, UNSAID] = UNUSED
+
+    def describe(self) -> str:
+        """Return what happened, for a person."""
+        what = {
+            "clear": "cleared old results",
+            "summary": "summarized earlier turns",
+            "drop": "dropped the oldest turns",
+        }
+        return f"{what[self.tier]}: {len(self.places)} messages, {self.before:,} → {self.after:,} tokens"
+
+
 @dataclass(frozen=True, slots=True)
 class Retried(WithFields):
     """The engine failed and is asked again after `seconds`. Text already shown of this reply is void; `usage` is what
@@ -185,7 +216,7 @@ def request_usage(event: Event) -> Usage | None:
     match event:
         case Replied(reply=reply):
             return reply.usage
-        case Retried(usage=usage) | Stopped(usage=usage) | Judged(usage=usage) if usage:
+        case Retried(usage=usage) | Stopped(usage=usage) | Judged(usage=usage) | Compacted(usage=usage) if usage:
             return usage
     return None
 
@@ -225,6 +256,7 @@ class Said(WithFields):
 Event = (
     Started
     | Asked
+    | Compacted
     | Retried
     | Replied
     | Called

@@ -29,6 +29,7 @@ from ..errors import NotDone, UsageError
 from .events import Reported
 from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, Observation, Usage
+from .workspace import Workspace
 
 FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
 Deps = TypeVar("Deps", default=Any)  # what the code of an agent needs: a database, a client, a configuration
@@ -225,6 +226,7 @@ class RunContext(Generic[_Deps]):
         revealed: The secrets that were found, in all forms in which they are replaced in texts.
         confirm: Looks up whether this process still has the run. Raises if it has not.
         stored: What a store knows of the run's user, if the run has a store.
+        workspace: The files of the run, if its agent has any.
     """
 
     deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -247,6 +249,7 @@ class RunContext(Generic[_Deps]):
     find_secret: FindSecret | None = field(default=None, repr=False)
     revealed: set[str] = field(default_factory=set, repr=False)
     stored: UserRecords | None = None
+    workspace: Workspace | None = None
 
     async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
         """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run

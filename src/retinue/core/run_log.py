@@ -9,6 +9,7 @@ from .._internal.redaction import redact
 from .events import (
     Asked,
     Called,
+    Compacted,
     Event,
     Finished,
     Judged,
@@ -55,6 +56,8 @@ def _describe(event: Event) -> _Line:
             line = "step %d: asked with %d more messages of %d characters%s"
             size = sum(len(message.content) for message in messages)
             return logging.DEBUG, line, (step, len(messages), size, ", to close" * event.closing)
+        case Compacted(step=step):
+            return logging.INFO, "step %d: %s", (step, event.describe())
         case Retried(step=step, problem=problem):
             line = "step %d: %s is asked again in %.1f s: %s"
             return logging.INFO, line, (step, event.model or "the model", event.seconds, problem)

@@ -20,6 +20,7 @@ from ..core.events import (
     ENDINGS,
     Asked,
     Called,
+    Compacted,
     Delta,
     Event,
     Finished,
@@ -195,6 +196,7 @@ class Branch:
         self,
         event: Started
         | Asked
+        | Compacted
         | Retried
         | Called
         | Observed
@@ -217,11 +219,8 @@ class Branch:
                 self._put_line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
                 self._show_call(event)
-            case Judged():
-                said = f"the hook {event.hook}: {event.verdict}{f': {event.reason}' if event.reason else ''}"
-                self._put_line(clean(said), ODD, self._open.get(event.call_id))
-            case Reported(text=text, call_id=call):
-                self._put_line(clean(text), DIM, self._open.get(call))
+            case Judged() | Reported() | Compacted():
+                self._show_remark(event)
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()
@@ -235,6 +234,16 @@ class Branch:
                 self._put_stop(event)
             case _:
                 assert_never(event)
+
+    def _show_remark(self, event: Judged | Reported | Compacted) -> None:
+        match event:
+            case Judged():
+                said = f"the hook {event.hook}: {event.verdict}{f': {event.reason}' if event.reason else ''}"
+                self._put_line(clean(said), ODD, self._open.get(event.call_id))
+            case Reported(text=text, call_id=call):
+                self._put_line(clean(text), DIM, self._open.get(call))
+            case Compacted():
+                self._put_line(event.describe(), DIM)
 
     def end(self, total: str) -> None:
         """Close the branch: with why the run rests, if it does, and the line `total`."""

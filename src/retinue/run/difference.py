@@ -10,6 +10,7 @@ from difflib import ndiff
 from ..core.events import (
     Asked,
     Called,
+    Compacted,
     Event,
     Finished,
     Judged,
@@ -83,6 +84,8 @@ def describe_event(event: Event) -> str:
             return f"begins: {question}"
         case Asked(messages=messages):
             return _format_request(_format_flags(event), messages)
+        case Compacted():
+            return event.describe()
         case Retried(model=model):
             return f"asks {model or 'the engine again'}, as the last request failed"
         case Said(text=text):

@@ -20,6 +20,7 @@ from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
 from ..core.tools.toolbox import Toolbox
 from ..errors import LogMismatch, UsageError
+from ..harness import Harness
 from ..strategies.auto import choose_strategy
 from ..strategies.given_actions import GivenActions
 from ..strategies.wrappers.prompt_additions import ask_otherwise, with_files, with_instructions
@@ -54,6 +55,7 @@ class RunSpec:
     tool_functions: tuple[DynamicTools[Any], ...] = ()
     deps_of: DepsFunction[Any] | None = None
     hooks: tuple[Hook, ...] = ()
+    harness: Harness | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
@@ -81,6 +83,8 @@ class RunSpec:
         if not isinstance(words, str):
             kept = None if begun is None else begun.instructions
             words = await write_instructions(words, context) if kept is None else kept
+        if self.harness is not None and begun is None:
+            words = "\n\n".join(filter(None, (words, self.harness.instructions)))
         if self.tool_functions:
             found = [
                 with_approval(one, self.require_human_feedback)

@@ -1,0 +1,3 @@
+"""What agents need for long work: a workspace, a shell, skills, a list of what is to do, and helpers."""
+
+from .harness import Harness as Harness
