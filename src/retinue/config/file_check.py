@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from .._internal.yaml_text import read_file
 from .part_checks import check_agents, check_circles, check_components, check_groups, check_pipelines
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
@@ -14,7 +15,6 @@ from .registry import ROOTS
 from .rule_of_two import check_bound, check_rule_of_two
 from .specs import SECTIONS, AgentParams, FileSpec
 from .tool_files import ToolFiles
-from .yaml_text import read_file
 
 logger = logging.getLogger(__name__)
 _VERSION, _NAME = "retinue", "agent_name"

@@ -14,8 +14,11 @@ from string import Template
 from typing import get_args
 
 from .._internal.message_text import find_nearest
+from .._internal.pin_file import PINS
 from ..core.tools.delegation import HANDOFF
-from ..errors import UsageError
+from ..errors import DataError, UsageError
+from ..harness import Harness
+from ..harness.skills import load_skills
 from ..mcp.server_address import find_server_problems
 from ..pipelines.graph import find_cycles
 from ..strategies import STRATEGIES
@@ -39,7 +42,14 @@ from .problems import (
 from .references import name_worker_tool
 from .registry import COMPONENTS, ENGINES, GUARDRAILS, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions
-from .tool_files import ToolFiles, check_entries, check_params, parse_callable, resolve_path_within
+from .tool_files import (
+    ToolFiles,
+    check_entries,
+    check_params,
+    parse_callable,
+    resolve_existing_path,
+    resolve_path_within,
+)
 
 _OWN = ". A component of your own is named by its module: package.module:Name"
 _MANY = ("args", "env", "headers", "tools", "options")
@@ -186,6 +196,7 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
         yield from checks.check_tools(params.at("tools"))
         yield from checks.check_workers(params.at("workers"))
         yield from checks.check_handoffs(params.at("handoffs"), sections["agents"])
+        yield from checks.check_harness(params.at("harness"))
         if not files.unnamed:
             usable = checks.own | (shared if params.at("tools").value is None else {})
             for named in params.at("require_human_feedback"):
@@ -200,12 +211,12 @@ def _forbid(params: Node, keys: Iterable[str], before: str = "", after: str = ""
 
 def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     role, tools = params.at("role").text or "agent", params.at("tools")
-    if role == "planner" and tools.value:
-        yield Found(tools.path, "a planner has no tools", at_key=True)
+    if role == "planner" and (tools.value or params.at("harness").value):
+        yield Found((tools if tools.value else params.at("harness")).path, "a planner has no tools", at_key=True)
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks")
+        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks", "harness")
         yield from _forbid(params, keys, "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
@@ -334,6 +345,24 @@ class _ToolChecks:
         for other in handoffs:
             yield from find_unknown(other, "agent", agents)
             yield from self._add(f"{HANDOFF}{name_worker_tool(other.text)}" if other.text else "", other)
+
+    def check_harness(self, harness: Node) -> Iterator[Found]:
+        """Check the folders of an agent's harness, and its skills."""
+        yield from find_invalid(harness.at("workspace"), partial(resolve_path_within, self._files.folder))
+        skills = harness.at("skills")
+        for one in [skills] if skills.text else skills:
+            try:
+                load_skills(resolve_existing_path(self._files.folder, one.text), self._files.folder / PINS)
+            except (DataError, ValueError) as error:
+                here = f"{self._files.folder.resolve()}/"
+                yield from (Found(one.path, line.removeprefix(here)) for line in str(error).splitlines())
+        if harness.at("workspace").value is False:
+            yield from _forbid(harness, ["agents_files"], after=" needs the workspace")
+        pieces = harness.value if isinstance(harness.value, dict) else {}
+        given = {key: bool(one) for key, one in pieces.items() if key in ("workspace",)}
+        names = [tool.name for tool in Harness(**given).tools] if harness.value else []
+        for name in [*names, *["read_skill"] * bool(skills.value)]:
+            yield from self._add(name, harness)
 
     def _add(self, name: str, node: Node) -> Iterator[Found]:
         if name in self.own:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr
 from pydantic_core import CoreSchema, core_schema
 
+from .._internal.yaml_text import dump_value
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import ToolExample
 from ..models.settings import Effort, Reason, Verbosity
@@ -264,6 +265,14 @@ class BudgetSpec(Spec):
     early_stopping_method: Literal["generate", "force"] | None = None
 
 
+class HarnessSpec(Spec):
+    """The pieces for long work, as in `retinue.Harness`."""
+
+    workspace: Annotated[bool | Name, Shapes(text="a folder")] | None = None
+    skills: Texts | None = None
+    agents_files: Texts | None = None
+
+
 class AgentParams(Spec):
     """An agent's parameters: Retinue's own, and those of Haystack and OPEA."""
 
@@ -302,6 +311,7 @@ class AgentParams(Spec):
     require_human_feedback: Feedback | None = None
     answer: dict[str, Any] | None = None
     hooks: list[Name] | None = None
+    harness: Annotated[bool | HarnessSpec, Shapes()] | None = None
     # memory: memories of this file, or OPEA's settings
     memory: Texts | None = None
     with_memory: bool | None = None
@@ -396,3 +406,8 @@ def build_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a whole file, for editors."""
     schema = FileSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Retinue"}
+
+
+def dump(spec: FileSpec) -> str:
+    """Return `spec` as YAML, with only the keys that were given. `${NAME}` is kept as it is."""
+    return dump_value(spec.model_dump(exclude_unset=True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.tools.tool import Tool
+from .skills import Skill, describe_skills, load_skills, make_read_skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,19 +17,34 @@ class Harness:
     Args:
         workspace: Where the files of a run are: `True`, where the run is kept; a path, in this folder (only in
             process); `False`, nowhere.
+        skills: Folders, each of which is a skill or has some beneath (docs/skills.md).
+        pins: The file of approved skills (`retinue.pins.json`), written by `retinue skills pin`. A skill that is not as
+            it was approved there is refused. Without it, skills are trusted as they are first read.
+        agents_files: Files of the workspace that a model is shown as a run begins, as notes that are not the user's
+            words: `("AGENTS.md",)`.
+
+    Raises `DataError` for skills that cannot be used, with all problems, one a line.
     """
 
     workspace: bool | str | Path = True
+    skills: str | Path | Sequence[str | Path] = ()
+    pins: str | Path | None = None
+    agents_files: Sequence[str] = ()
+    found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        pins = None if self.pins is None else Path(self.pins)
+        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        return []
+        return [make_read_skill(self.found_skills)] if self.found_skills else []
 
     @property
     def instructions(self) -> str:
         """What a model is told of its pieces, beyond the descriptions of the tools."""
-        return ""
+        return describe_skills(self.found_skills, shell=False)
 
 
 def read_harness(given: Harness | bool | None) -> Harness | None:

@@ -34,6 +34,7 @@ from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
+from ..harness.agents_files import read_agents_files
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
@@ -222,11 +223,15 @@ class Run(Generic[Answer]):
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=(*recalled, *self._task.history),
+            history=(*await self._deadline.wait(self._read_agents_files()), *recalled, *self._task.history),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
             **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
+
+    async def _read_agents_files(self) -> tuple[Message, ...]:
+        named = () if self._spec.harness is None else self._spec.harness.agents_files
+        return await read_agents_files(named, self._context.workspace)
 
     async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
