@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
+from retinue._internal import yaml_text as yaml_reader
 from retinue._internal.yaml_text import read_file, read_text
-from retinue.config import yaml_text as yaml_reader
 from retinue.config.problems import Place, fail
 from sampling import examples
 

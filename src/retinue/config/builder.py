@@ -279,9 +279,9 @@ class Builder:
         if not given:
             return None
         params = {} if given is True else {key: one for key, one in given.items() if one is not None}
-        for key in ("skills", "agents_files"):
-            params[key] = [one] if isinstance(one := params.get(key, ()), str) else one
-        params["skills"] = [resolve_existing_path(self._folder, one) for one in params["skills"]]
+        skills = params.get("skills", ())
+        several = [skills] if isinstance(skills, str) else skills
+        params["skills"] = [resolve_existing_path(self._folder, one) for one in several]
         if isinstance(params.get("workspace"), str):
             params["workspace"] = resolve_path_within(self._folder, params["workspace"])
         return Harness(pins=self._folder / PINS, **params)
@@ -321,8 +321,7 @@ class Builder:
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
     def _build_agent_tools(self, agent: AgentSpec) -> list[Tool]:
-        """Return an agent's tools, workers, and the tools of its harness. Without `tools`, it gets the shared ones; with
-        `[]`, none."""
+        """Return an agent's tools, workers and harness. Without `tools`, it gets the shared ones; with `[]`, none."""
         workers = [self._build_tool(tool) for tool in list_worker_tools(agent)]
         workers += [handoff(partial(self._build_part, name), name) for name in agent.params.handoffs or ()]
         if (harness := self.build_harness(agent.name)) is not None:

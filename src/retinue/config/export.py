@@ -140,8 +140,7 @@ class SpecWriter:
         if isinstance(folder := given.get("workspace"), str | Path):
             given["workspace"] = self._write_path(agent, "workspace", folder)
         if skills := given.get("skills"):
-            several = [skills] if isinstance(skills, str | Path) else skills
-            given["skills"] = [self._write_path(agent, "skills", one) for one in several]
+            given["skills"] = [self._write_path(agent, "skills", one) for one in skills]
         return given or True
 
     def _write_hook(self, hook: Hook, agent: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from string import Template
-from typing import get_args
+from typing import Any, get_args
 
 from .._internal.message_text import find_nearest
 from .._internal.pin_file import PINS
@@ -308,6 +308,9 @@ def _check_limits(params: Node) -> Iterator[Found]:
     yield from _forbid(params, others, f"both {first!r} and ", " limit the steps; keep one")
 
 
+_PIECES = ("workspace",)  # of a harness
+
+
 class _ToolChecks:
     """Checks tools, workers and handoffs, and collects what the model calls them in `own`. `parts` are the file's, and
     `shared` the tools that may be named."""
@@ -350,17 +353,17 @@ class _ToolChecks:
         """Check the folders of an agent's harness, and its skills."""
         yield from find_invalid(harness.at("workspace"), partial(resolve_path_within, self._files.folder))
         skills = harness.at("skills")
-        for one in [skills] if skills.text else skills:
+        for one in [one for one in (skills if isinstance(skills.value, list) else [skills]) if one.text]:
             try:
                 load_skills(resolve_existing_path(self._files.folder, one.text), self._files.folder / PINS)
             except (DataError, ValueError) as error:
                 here = f"{self._files.folder.resolve()}/"
-                yield from (Found(one.path, line.removeprefix(here)) for line in str(error).splitlines())
+                yield from (Found(one.path, f"skills: {line.removeprefix(here)}") for line in str(error).splitlines())
         if harness.at("workspace").value is False:
             yield from _forbid(harness, ["agents_files"], after=" needs the workspace")
-        pieces = harness.value if isinstance(harness.value, dict) else {}
-        given = {key: bool(one) for key, one in pieces.items() if key in ("workspace",)}
-        names = [tool.name for tool in Harness(**given).tools] if harness.value else []
+        given = harness.value if isinstance(harness.value, dict) else {}
+        pieces: dict[str, Any] = {one: bool(given[one]) for one in _PIECES if given.get(one) is not None}
+        names = [tool.name for tool in Harness(**pieces).tools] if harness.value else []
         for name in [*names, *["read_skill"] * bool(skills.value)]:
             yield from self._add(name, harness)
 

@@ -29,10 +29,13 @@ class Harness:
     workspace: bool | str | Path = True
     skills: str | Path | Sequence[str | Path] = ()
     pins: str | Path | None = None
-    agents_files: Sequence[str] = ()
+    agents_files: str | Sequence[str] = ()
     found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("skills", "agents_files"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str | Path) else tuple(given))
         pins = None if self.pins is None else Path(self.pins)
         object.__setattr__(self, "found_skills", load_skills(self.skills, pins))
 
