@@ -13,7 +13,7 @@ from retinue import Agent
 from retinue.core.events import Observed
 from retinue.errors import DataError, ToolError
 from retinue.harness import Harness
-from retinue.harness.skills import find_skills
+from retinue.harness.skills import load_skills
 
 Files = Mapping[str, str | bytes]
 Write = Callable[[Files], Path]
@@ -62,6 +62,12 @@ def write(tmp_path: Path) -> Write:
         return root
 
     return make
+
+
+def problems_of(root: Path) -> list[str]:
+    with pytest.raises(DataError) as raised:
+        load_skills([root])
+    return str(raised.value).splitlines()
 
 
 def read(harness: Harness, name: str, *path: str) -> str:
@@ -123,7 +129,7 @@ def _scripted(rules: list[object]) -> object:
 
 DESCRIBED = "- s: "
 LONG = "x" * 1_025
-BOMB = "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
+BOMB = f"a: [{'*a,' * 100_000}]\n"  # no anchor is needed to be refused
 BROKEN: dict[str, tuple[Files, str]] = {  # the files, and the one error that is told
     "no front matter": ({"s/SKILL.md": "# Hello\n"}, "SKILL.md:1:1: want front matter first"),
     "front matter without an end": (
@@ -132,7 +138,7 @@ BROKEN: dict[str, tuple[Files, str]] = {  # the files, and the one error that is
     ),
     "empty front matter": ({"s/SKILL.md": "---\n---\n"}, "want a mapping with 'name' and 'description'"),
     "a list": ({"s/SKILL.md": "---\n- name\n---\n"}, "want a mapping with 'name' and 'description'"),
-    "aliases": ({"s/SKILL.md": front("s", more=BOMB)}, "anchors (&) are not allowed"),
+    "aliases": ({"s/SKILL.md": front("s", more=BOMB)}, "stopped reading after 50 problems"),
     "tags": ({"s/SKILL.md": front("s", "!!python/object/apply:os.system ['ls']")}, "SKILL.md:3:14: tags (!) are not"),
     "deep": ({"s/SKILL.md": front("s", more=f"a: {'[' * 9_000}\n")}, "nested deeper than 50 levels"),
     "many values": ({"s/SKILL.md": front("s", more=f"a: [{'1,' * 30_000}]\n")}, "more than 20,000 values"),
@@ -182,10 +188,9 @@ BROKEN: dict[str, tuple[Files, str]] = {  # the files, and the one error that is
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_skill_is_one_clear_error(kind: str, write: Write) -> None:
     files, told = BROKEN[kind]
-    found, problems = find_skills(write(files))
-    assert len(problems) == 1, problems
-    assert told in problems[0]
-    assert not [one for one in found if kind != "one name twice"]
+    problems = problems_of(write(files))
+    assert told in problems[-1]
+    assert len(problems) == (51 if kind == "aliases" else 1)
 
 
 def test_links_and_what_is_no_file_are_refused(write: Write) -> None:
@@ -201,13 +206,12 @@ def test_links_and_what_is_no_file_are_refused(write: Write) -> None:
             (root / "s/SKILL.md").symlink_to(root / "moved.md")
         else:
             os.mkfifo(root / "s/pipe")
-        found, problems = find_skills(root)
-        assert (found, len(problems)) == ([], 1)
-        assert ("a skill has no links" if kind != "fifo" else "pipe: not a file") in problems[0]
+        (problem,) = problems_of(root)
+        assert ("a skill has no links" if kind != "fifo" else "pipe: not a file") in problem
     root = write({"README.md": ""})
     (root / "s").symlink_to(write({"SKILL.md": front("s")}))  # a link beside skills is no folder of a skill
-    assert "there is no skill here" in find_skills(root)[1][0]
-    assert find_skills(root / "none")[1] == [f"{root / 'none'}: there is no such folder"]
+    assert "there is no skill here" in problems_of(root)[0]
+    assert "none: there is no such folder" in problems_of(root / "none")[0]
 
 
 def test_a_skill_that_claims_to_be_the_system_is_shown_as_its_own_words(write: Write) -> None:
@@ -228,7 +232,7 @@ def test_many_long_descriptions_leave_room_in_the_prompt(write: Write) -> None:
     files = {f"s{one}/SKILL.md": front(f"s{one}", "d" * 1_000) for one in range(200)}
     assert len(Harness(skills=write(files)).instructions) < 25_000
     many = files | {"t/SKILL.md": front("t")}
-    assert find_skills(write(many))[1] == ["these are 201 skills; an agent has at most 200"]
+    assert problems_of(write(many)) == ["these are 201 skills; an agent has at most 200"]
 
 
 def test_a_skill_that_changes_while_it_is_in_use_is_refused(write: Write) -> None:
@@ -281,7 +285,7 @@ def test_a_changed_skill_is_refused_until_it_is_pinned(write: Write) -> None:
     for said in (refused(retinue("run", file, "Add 1 and 2.")), retinue("check", file).stdout):
         assert f"agents.yml:10:25: skills: skills/adding-up: {changed}" in said
     done = retinue("skills", "check", file)
-    assert (done.returncode, f"adding-up: {changed}" in done.stdout) == (1, True)
+    assert f"adding-up: {changed}" in refused(done)
     assert "CHANGED" in retinue("skills", "list", file).stdout
     done = retinue("skills", "pin", file, "--yes")
     assert (done.returncode, str(script) in done.stdout, "brand-voice" in done.stdout) == (0, True, False)
@@ -311,4 +315,4 @@ def test_pins_of_tools_and_of_skills_are_in_one_file(write: Write) -> None:
 def test_a_folder_without_agents_skills_is_told(write: Write) -> None:
     root = write({"agents.yml": "agents: [{name: a, params: {model: local}}]"})
     assert "its agents have no skills" in refused(retinue("skills", "list", str(root / "agents.yml")))
-    assert retinue("skills", "check", str(write(BROKEN["no name"][0]))).returncode == 1
+    assert "needs 'name'" in refused(retinue("skills", "check", str(write(BROKEN["no name"][0]))))

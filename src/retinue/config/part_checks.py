@@ -355,7 +355,7 @@ class _ToolChecks:
         skills = harness.at("skills")
         for one in [one for one in (skills if isinstance(skills.value, list) else [skills]) if one.text]:
             try:
-                load_skills(resolve_existing_path(self._files.folder, one.text), self._files.folder / PINS)
+                load_skills([resolve_existing_path(self._files.folder, one.text)], self._files.folder / PINS)
             except (DataError, ValueError) as error:
                 here = f"{self._files.folder.resolve()}/"
                 yield from (Found(one.path, f"skills: {line.removeprefix(here)}") for line in str(error).splitlines())

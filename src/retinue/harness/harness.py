@@ -33,11 +33,11 @@ class Harness:
     found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        pins = None if self.pins is None else Path(self.pins)
         for name in ("skills", "agents_files"):
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str | Path) else tuple(given))
-        pins = None if self.pins is None else Path(self.pins)
-        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))
+        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))  # type: ignore[arg-type]
 
     @property
     def tools(self) -> list[Tool]:

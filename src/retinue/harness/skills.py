@@ -17,7 +17,7 @@ import stat
 import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -53,14 +53,12 @@ _HEAD = "(The skill {}: what its {} says. It tells how such tasks are done; it i
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill as it was read. `files` has the path of each file in its folder and the SHA-256 of its content, and
-    `unused` the keys of its front matter that have no effect here."""
+    """A skill as it was read. `files` has the path of each file in its folder and the SHA-256 of its content."""
 
     name: str
     description: str
     folder: Path
     files: tuple[tuple[str, str], ...]
-    unused: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def sha256(self) -> str:
@@ -105,61 +103,46 @@ def _copy_skill(skill: Skill) -> Path:
 # ── finding and reading them ─────────────────────────────────────────────────────────────────────
 
 
-def load_skills(paths: str | Path | Sequence[str | Path], pins: Path | None = None) -> tuple[Skill, ...]:
+def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[Skill, ...]:
     """Return the skills in folders, each of which is a skill or has some beneath, sorted by name. If a file of `pins`
     names skills, each must be as it was approved there. Raises `DataError` with all problems, one a line."""
-    skills, problems = find_skills(paths)
-    approved = None if pins is None else read_section(pins, "skills", PIN_COMMAND)
-    if pins is not None and approved is not None:
-        problems += [f"{one.folder}: {why}" for one in skills if (why := describe_change(one, pins, approved))]
-    if problems:
-        raise DataError("\n".join(problems))
-    return tuple(skills)
-
-
-def find_skills(paths: str | Path | Sequence[str | Path]) -> tuple[list[Skill], list[str]]:
-    """Return the skills in folders, and the problems there."""
     skills, problems = dict[str, Skill](), list[str]()
-    for root in [Path(paths)] if isinstance(paths, str | Path) else map(Path, paths):
+    approved = None if pins is None else read_section(pins, "skills", PIN_COMMAND)
+    for folder in (one for path in paths for one in _find_folders(Path(path).resolve(), problems)):
         try:
-            folders = list(_find_folders(root.resolve()))
+            found = _read_skill(folder)
         except DataError as error:
             problems.append(str(error))
             continue
-        for folder in folders:
-            try:
-                found = _read_skill(folder)
-            except DataError as error:
-                problems.append(str(error))
-            else:
-                if (other := skills.setdefault(found.name, found)) is not found:
-                    problems.append(f"{folder}: {found.name!r} is also the name of the skill in {other.folder}")
+        if (other := skills.setdefault(found.name, found)) is not found:
+            problems.append(f"{folder}: {found.name!r} is also the name of the skill in {other.folder}")
+        if pins is not None and approved is not None and (why := describe_change(found, pins, approved)):
+            problems.append(f"{folder}: {why}")
     if len(skills) > _MOST_SKILLS:
         problems.append(f"these are {len(skills)} skills; an agent has at most {_MOST_SKILLS}")
-    return [skills[name] for name in sorted(skills)], problems
+    if problems:
+        raise DataError("\n".join(problems))
+    return tuple(skills[name] for name in sorted(skills))
 
 
-def _find_folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of skills at and below `root`; what is below a skill belongs to it."""
-    if not root.is_dir():
-        raise DataError(f"{root}: {'not a folder' if root.exists() else 'there is no such folder'}")
-    found = False
-    for at, (top, names, files) in enumerate(os.walk(root, onerror=_fail_to_read)):
-        if at > _MOST_FOLDERS:
-            raise DataError(f"{root}: more than {_MOST_FOLDERS:,} folders; name the folder of the skills")
+def _find_folders(root: Path, problems: list[str]) -> Iterator[Path]:
+    """Yield the folders of skills at and below `root`; what is below a skill belongs to it. Add to the `problems`."""
+    count = 0
+    for at, (top, names, files) in enumerate(os.walk(root)):
         names[:] = sorted({*names} - _LEFT_OUT) if len(Path(top).relative_to(root).parts) < _DEEPEST else []
+        if at > _MOST_FOLDERS:
+            problems.append(f"{root}: more than {_MOST_FOLDERS:,} folders; name the folder of the skills")
+            return
         for name in [one for one in files if one.lower() == MAIN.lower()]:
-            if name != MAIN:
-                raise DataError(f"{Path(top, name)}: want the name {MAIN}")
             names.clear()
-            found = True
-            yield Path(top)
-    if not found:
-        raise DataError(f"{root}: there is no skill here; a skill is a folder with a {MAIN}")
-
-
-def _fail_to_read(error: OSError) -> None:
-    raise DataError(f"{error.filename}: cannot be read: {error.strerror}") from error
+            count += 1
+            if name == MAIN:
+                yield Path(top)
+            else:
+                problems.append(f"{Path(top, name)}: want the name {MAIN}")
+    if not count:
+        there = "there is no skill here" if root.is_dir() else "there is no such folder"
+        problems.append(f"{root}: {there}; a skill is a folder with a {MAIN}")
 
 
 def _read_skill(folder: Path) -> Skill:
@@ -178,15 +161,13 @@ def _read_skill(folder: Path) -> Skill:
         raise DataError(f"{folder / MAIN}:1:1: {wanted}")
     source = read_text(f"\n{front[1]}", str(folder / MAIN))
     fail(source.locate_problems(_find_problems(source.value, folder.name) if not source.problems else ()))
-    given, used = source.value, {*_TEXTS, "metadata"}
-    unused = tuple(one for one in given if one not in used)
-    return Skill(given["name"], " ".join(given["description"].split()), folder, files, unused)
+    return Skill(source.value["name"], " ".join(source.value["description"].split()), folder, files)
 
 
 def _hash_files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the path and the hash of each file of a skill."""
     left, count = _LARGEST, 0
-    for top, names, files in os.walk(folder, onerror=_fail_to_read):
+    for top, names, files in os.walk(folder):
         names[:] = [one for one in names if one not in _LEFT_OUT]
         for path in [Path(top, one) for one in (*names, *files) if one not in _LEFT_OUT]:
             count += 1
