@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.tools.tool import Tool
+from .helpers import Helpers, read_helpers
+from .todos import write_todos
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +17,19 @@ class Harness:
     Args:
         workspace: Where the files of a run are: `True`, where the run is kept; a path, in this folder (only in
             process); `False`, nowhere.
+        todos: Whether the model keeps a list of what is to do, which people see.
+        helpers: Whether it gives tasks to helpers; `Helpers` says how many.
     """
 
     workspace: bool | str | Path = True
+    todos: bool = True
+    helpers: bool | Helpers = True
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        return []
+        helpers = read_helpers(self.helpers)
+        return [*([write_todos] if self.todos else []), *(helpers.tools if helpers else [])]
 
     @property
     def instructions(self) -> str:
