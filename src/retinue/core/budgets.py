@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
 from .run_context import BudgetLeft
-from .values import Observation, StopReason, Usage
+from .values import HelperState, Observation, StopReason, Usage
 
 WARN_AT = 0.7  # fraction of a budget
 TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
@@ -52,6 +52,8 @@ class Budget:
     depth: int | None = 5
     children: int | None = 50
     cost: float | None = None
+    SHARED: ClassVar = ("seconds", *_COUNTED, *_TEAM)
+    """The limits that agents have in common with those that they call."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "seconds", "stale_steps", "total_steps", *_COUNTED):
@@ -74,11 +76,19 @@ class Budget:
         """Return this budget, cut to what `share` leaves of the limits that a team has in common. Of those that only
         teams have, a default of this budget does not count: its caller's holds."""
         changes: dict[str, Any] = {}
-        for name in ("seconds", *_COUNTED, *_TEAM):
+        for name in self.SHARED:
             mine, left = getattr(self, name), getattr(share, name)
             ours = [left] if name in _TEAM and mine == getattr(Budget(), name) else [mine, left]
             changes[name] = min((one for one in ours if one is not None), default=None)
         return replace(self, **changes)
+
+    def halve(self) -> Budget:
+        """Return half of the limits that are counted, at least 1 of each: what a helper in the background gets, whose
+        caller goes on with the rest."""
+        counts = {name: left for name in (*TOKENS, "total_steps") if (left := getattr(self, name)) is not None}
+        halves: dict[str, Any] = {name: max(1, left // 2) for name, left in counts.items()}
+        children = None if self.children is None else self.children // 2
+        return replace(self, **halves, children=children, cost=None if self.cost is None else self.cost / 2)
 
 
 class BudgetSpent(Exception):
@@ -123,6 +133,7 @@ class _Counted:
     limit: float
     used: float = 0
     dearest: float = 0
+    held: float = 0  # by helpers in the background
 
     def add(self, usage: Usage, *, one_request: bool) -> None:
         more = getattr(usage, _COUNTED[self.name])
@@ -131,7 +142,7 @@ class _Counted:
 
     @property
     def left(self) -> float:
-        left = self.limit - self.used
+        left = self.limit - self.used - self.held
         return left if left > _NOTHING * self.limit else 0
 
     @property
@@ -151,7 +162,7 @@ def _format_amount(number: float) -> str:
 class Meter:
     """Measures how much of its budget a run has used: a fold over its events."""
 
-    __slots__ = ("_children", "_counted", "_replies", "_slowest", "budget", "stale_steps", "steps")
+    __slots__ = ("_children", "_counted", "_held", "_replies", "_slowest", "budget", "stale_steps", "steps")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -160,6 +171,7 @@ class Meter:
         self._replies = 0  # of all models
         self._children = 0
         self._counted = [_Counted(name, limit) for name in _COUNTED if (limit := getattr(budget, name)) is not None]
+        self._held: dict[str, Mapping[str, Any]] = {}  # shares of helpers in the background
         self._slowest = 0.0  # seconds of the longest reply so far
 
     def add(self, event: Event) -> None:
@@ -180,8 +192,22 @@ class Meter:
                 counted.add(observation.usage, one_request=False)
             self._replies += observation.usage.requests
             self._children += observation.usage.runs
+        if any(observation.helpers for observation in observations):
+            self._hold_shares([state for observation in observations for state in observation.helpers])
         stale = bool(observations) and all(observation.stale for observation in observations)
         self.stale_steps = self.stale_steps + 1 if stale else 0
+
+    def _hold_shares(self, states: Sequence[HelperState]) -> None:
+        """Hold what helpers in the background may use, until they have ended: then what they used is counted."""
+        self._held |= {state.call: state.share for state in states if not state.ended}
+        for state in states:
+            if state.ended:
+                self._held.pop(state.call, None)
+        for counted in self._counted:
+            counted.held = sum(share.get(counted.name, 0) for share in self._held.values())
+
+    def _sum_held(self, name: str) -> int:
+        return sum(share.get(name, 0) for share in self._held.values())
 
     @property
     def stagnated(self) -> bool:
@@ -202,7 +228,8 @@ class Meter:
 
     def _exhausts(self, *, more: int) -> bool:
         """Return whether so many `more` replies would be the last of all models."""
-        return self.budget.replies is not None and self._replies + more >= self.budget.replies
+        used = self._replies + self._sum_held("total_steps")
+        return self.budget.replies is not None and used + more >= self.budget.replies
 
     def find_exceeded_limit(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
@@ -261,8 +288,10 @@ class Meter:
         budget = self.budget
         counted = {one.name: one.left / parts for one in self._counted}
         rest: dict[str, int | None] = {name: int(left) for name, left in counted.items() if name in TOKENS}
-        rest["total_steps"] = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
-        rest["children"] = None if budget.children is None else (budget.children - self._children) // parts
+        replies, children = self._replies + self._sum_held("total_steps"), self._children + len(self._held)
+        children += self._sum_held("children")
+        rest["total_steps"] = None if budget.replies is None else (budget.replies - replies - 1) // parts
+        rest["children"] = None if budget.children is None else (budget.children - children) // parts
         rest["depth"] = budget.depth
         if counted.get("cost") == 0:
             raise BudgetSpent("the team's budget of cost is spent")

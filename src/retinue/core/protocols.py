@@ -301,6 +301,15 @@ class Effects(Protocol):
         """Note an observation, live or recorded."""
         ...
 
+    async def tell_ended(self, observation: Observation) -> Observation:
+        """Return the observation, with the news of the helpers in the background that have ended."""
+        ...
+
+    @property
+    def at_work(self) -> Sequence[str]:
+        """The calls of the helpers in the background that have not ended, as far as the log says."""
+        ...
+
     @property
     def points(self) -> Set[Point]:
         """The points at which hooks judge, or did in an earlier drive."""

@@ -28,7 +28,7 @@ from .._internal.redaction import encode_secret, redact, redact_also
 from ..errors import NotDone, UsageError
 from .events import Reported
 from .user_records import OfProcess, UserRecords
-from .values import AgentAction, File, Observation, Usage
+from .values import AgentAction, File, HelperState, Observation, Usage
 from .workspace import Workspace
 
 FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
@@ -164,6 +164,7 @@ class ToolCall:
         seconds: The duration of a member's run, which its caller may not have awaited.
         files: The files in its result so far, which go to the model beside the text.
         data: What it returned for the application, as JSON.
+        helpers: What became of helpers in the background.
         is_over: Whether it has ended, though its code may still run.
     """
 
@@ -176,6 +177,7 @@ class ToolCall:
     seconds: float = 0.0
     files: list[File] = field(default_factory=list)
     data: Any = None
+    helpers: list[HelperState] = field(default_factory=list)
     is_over: bool = False
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ..core.tools.tool import Tool
 from .folder_workspace import FolderWorkspace, temporary_workspace
+from .helpers import Helpers, read_helpers
 from .skills import Skill, describe_skills, load_skills, make_read_skill
+from .todos import write_todos
 from .workspace_tools import WORKSPACE_TOOLS, WORKSPACE_WORDS
 
 
@@ -24,6 +26,8 @@ class Harness:
             it was approved there is refused. Without it, skills are trusted as they are first read.
         agents_files: Files of the workspace that a model is shown as a run begins, as notes that are not the user's
             words: `("AGENTS.md",)`.
+        todos: Whether the model keeps a list of what is to do, which people see.
+        helpers: Whether it gives tasks to helpers; `Helpers` says how many.
 
     Raises `DataError` for skills that cannot be used, with all problems, one a line.
     """
@@ -32,6 +36,8 @@ class Harness:
     skills: str | Path | Sequence[str | Path] = ()
     pins: str | Path | None = None
     agents_files: str | Sequence[str] = ()
+    todos: bool = True
+    helpers: bool | Helpers = True
     found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -44,9 +50,12 @@ class Harness:
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
+        helpers = read_helpers(self.helpers)
         return [
             *(WORKSPACE_TOOLS if self.workspace is not False else ()),
             *([make_read_skill(self.found_skills)] if self.found_skills else ()),
+            *([write_todos] if self.todos else ()),
+            *(helpers.tools if helpers else ()),
         ]
 
     @property

@@ -205,6 +205,15 @@ class RecordedEffects:
         recorded = self._coming
         return recorded.shortened if isinstance(recorded, Asked) else characters
 
+    async def tell_ended(self, observation: Observation) -> Observation:
+        """Return the observation as it is: the log has all news."""
+        return observation
+
+    @property
+    def at_work(self) -> Sequence[str]:
+        """Nobody works at what is recorded."""
+        return ()
+
     @property
     def elapsed(self) -> float:
         """The seconds that models and tools took according to the log."""
@@ -246,6 +255,15 @@ class ContinuedRun(RecordedEffects):
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Note an observation, live or recorded."""
         self._toolbox.remember(action, observation)
+
+    async def tell_ended(self, observation: Observation) -> Observation:
+        """Return the observation, with the news of helpers."""
+        return await self._toolbox.helpers.tell_ended(observation)
+
+    @property
+    def at_work(self) -> Sequence[str]:
+        """The helpers in the background."""
+        return self._toolbox.helpers.at_work
 
     async def judge(self, point: Point, event: Any, step: int) -> Judgement:
         """Return what hooks said of an event that the log has, or say now of another. A request that has other words

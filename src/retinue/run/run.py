@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -27,16 +28,24 @@ from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RunResult, find_ending, find_last_version, fold_result, sum_usage
+from ..core.run_result import RESTING, RunResult, find_ending, find_last_version, fold_result, sum_usage
 from ..core.schema.answers import Answer
-from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
+from ..core.tools.delegation import (
+    Delegate,
+    MemberAnswer,
+    MemberCall,
+    Pending,
+    answer_of,
+    lost_answer,
+    with_effects,
+)
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
 from ..core.workspace import Workspace
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
-from ..harness.agents_files import read_agents_files
 from ..harness import open_folder, wants_workspace
+from ..harness.agents_files import read_agents_files
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
@@ -148,6 +157,8 @@ class Run(Generic[Answer]):
                 self._spans.leave(time.time_ns())
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
+            last = self.log[-1] if len(self.log) > len(self._begun) else None
+            await self._nested.leave(waits=isinstance(last, Stopped) and last.reason in RESTING)
 
     def _find_workspace(self, here: RunContext[Any]) -> Workspace | None:
         """Return the files of the run: those that its driver gave it, its caller's, or else a folder of its own."""
@@ -169,9 +180,10 @@ class Run(Generic[Answer]):
             self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
+            own = self._spec
             spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
-            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
             effects = ContinuedRun(world, self.log, regardless=self.regardless)
             meter = Meter(self.budget)
@@ -338,6 +350,7 @@ class NestedRuns:
     earlier: Earlier
     listener: Listener | None = None
     children: dict[str, tuple[Event, ...]] = field(init=False)
+    _tasks: dict[str, asyncio.Task[MemberAnswer]] = field(default_factory=dict)  # helpers in the background
 
     def __post_init__(self) -> None:
         self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
@@ -352,15 +365,51 @@ class NestedRuns:
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
+        if not member.in_background:
+            return await self._run(member)
+        self._go_on(member)
+        task = self._tasks.get(member.call)
+        return lost_answer(member) if task is None else await asyncio.shield(task)
+
+    async def begin_helper(self, helper: MemberCall) -> None:
+        """Run a helper beside its caller."""
+        self._tasks.setdefault(helper.call, asyncio.create_task(self._run(helper), name=helper.name))
+
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer]:
+        """Return how those helpers ended that have."""
+        found = {}
+        for one in helpers:
+            self._go_on(one)
+            task = self._tasks.get(one.call)
+            if task is None:
+                found[one.call] = lost_answer(one)
+            elif task.done() and not isinstance(task.exception(), Pending):
+                failed = task.exception()
+                text = f"{one.name} failed: {describe_error(failed)}" if failed else ""
+                found[one.call] = MemberAnswer("failed", text, Usage(runs=1), 0.0) if failed else task.result()
+        return found
+
+    def _go_on(self, helper: MemberCall) -> None:
+        """Let a helper go on that an earlier drive began."""
+        if helper.call not in self._tasks and helper.call in self.earlier.children:
+            self._tasks[helper.call] = asyncio.create_task(self._run(helper), name=helper.name)
+
+    async def leave(self, *, waits: bool) -> None:
+        """End with the caller: if it rests, once the helpers in the background have ended, else at once."""
+        for task in self._tasks.values() if not waits else ():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, member: MemberCall) -> MemberAnswer:
         try:
             answer = await self._ask(member)
         except ModelError as error:  # it never said anything
-            text = f"{member.tool.name} failed: {describe_error(error)}"
+            text = f"{member.name} failed: {describe_error(error)}"
             answer = MemberAnswer("failed", text, Usage(runs=1), 0.0)
         return with_effects(answer, member, self.children.get(member.call, ()))
 
     async def _ask(self, member: MemberCall) -> MemberAnswer:
-        call, spec = member.call, member.tool.something.run_spec()
+        call, spec = member.call, member.run_spec()
         spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self.human)
         task = self.task if member.passes_conversation else Task(member.question)
         run: Run[Any] = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
@@ -374,8 +423,8 @@ class NestedRuns:
         result = run.result
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({call}/{one.id})" for one in result.waiting)
-            raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, find_ending(result.events), result.usage, 0.0)
+            raise Pending(result.stop_reason, f"{member.name}: no person has decided on {calls}")
+        return answer_of(member.name, find_ending(result.events), result.usage, 0.0)
 
     def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

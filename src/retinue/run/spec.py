@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
@@ -16,7 +17,7 @@ from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
 from ..core.run_context import RunContext
 from ..core.schema.answers import AnswerType
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import HelperOrder, is_member, makes_helpers
 from ..core.tools.tool import Tool
 from ..core.tools.toolbox import Toolbox
 from ..errors import LogMismatch, UsageError
@@ -26,7 +27,15 @@ from ..strategies.given_actions import GivenActions
 from ..strategies.wrappers.prompt_additions import ask_otherwise, with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
 from ..strategies.wrappers.structured_output import with_structured_output
-from .run_parts import DepsFunction, DynamicTools, Instruction, find_tools, with_approval, write_instructions
+from .run_parts import (
+    DepsFunction,
+    DynamicTools,
+    Instruction,
+    find_tools,
+    read_instructions,
+    with_approval,
+    write_instructions,
+)
 
 MOST = 8  # questions that are suggested
 LONGEST = 200  # characters of one
@@ -97,6 +106,27 @@ class RunSpec:
             tools = tuple(there[name] for name in (there if begun is None else begun.tools))
         return replace(self, instructions=words, tools=tools, tool_functions=()).for_run()
 
+    def for_helper(self, order: HelperOrder) -> RunSpec:
+        """Return the parts of a helper of a run with these: as this, with what the order lets it have. It is told the
+        same instructions, too, since what they forbid holds for it as well."""
+        parts = [self.instructions] if isinstance(self.instructions, str) else self.instructions
+        asked = self.require_human_feedback
+        return replace(
+            self,
+            name="helper",
+            tools=tuple(_pass_on_tools(self.tools, order)),
+            tool_functions=tuple(
+                replace(one, narrow=partial(_narrow_tools, narrow=one.narrow, order=order))
+                for one in self.tool_functions
+            ),
+            instructions=read_instructions([*parts, _HELPER, order.instructions]),
+            require_human_feedback=asked if isinstance(asked, bool) else {*asked} & {*order.tools},
+            answers=None,
+            memories=(),
+            questions=(),
+            trace=False,
+        )
+
     def run_spec(self) -> RunSpec:
         """Return this; so a specification has runs as an agent has."""
         return self
@@ -133,6 +163,24 @@ class RunSpec:
         tools = tuple(tool.name for tool in self.tools)
         started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
         return started, flow
+
+
+_HELPER = (
+    "You are a helper: another agent gave you one task. It sees nothing of what you do but your answer, so put all "
+    "that the task asks for into it."
+)
+
+
+def _pass_on_tools(tools: Iterable[Tool], order: HelperOrder) -> list[Tool]:
+    """Return those of its caller's tools that a helper has."""
+    passed = [tool for tool in tools if tool.name in order.tools]
+    passed = [replace(tool, approval=True) if tool.name in order.approval else tool for tool in passed]
+    below = [tool.something.below(order.depth) if makes_helpers(tool) else tool.something for tool in passed]
+    return [replace(tool, something=one) for tool, one in zip(passed, below, strict=True)]
+
+
+def _narrow_tools(found: list[Tool], narrow: Callable[[list[Tool]], list[Tool]], order: HelperOrder) -> list[Tool]:
+    return _pass_on_tools(narrow(found), order)
 
 
 def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:

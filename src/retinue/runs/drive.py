@@ -16,7 +16,7 @@ from ..agent import Run
 from ..core.events import ENDINGS, Finished, Said, Stopped, find_started, make_stopped
 from ..core.protocols import Task
 from ..core.run_context import current_run, enter_run_context
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import is_member, makes_helpers
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
@@ -150,7 +150,7 @@ class Drive:
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}
-        members = {name for name, one in tools.items() if is_member(one)}
+        members = {name for name, one in tools.items() if is_member(one) or makes_helpers(one)}
         caller = Caller(run, assigned.path or run.agent, task, members, self._found)
         children = ChildRuns(context.database, caller, writer, context.acquire, context.go_on)
         live.delegate = children
@@ -231,7 +231,8 @@ class Drive:
         writer.put(event)
         settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work
-        teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
+        agents = [one for one in (tools or {}).values() if is_member(one) or makes_helpers(one)]
+        teams = tools is None or bool(agents if isinstance(event, Stopped) else filter(makes_helpers, agents))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)

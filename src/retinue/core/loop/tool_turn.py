@@ -241,8 +241,10 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.write_warning(self._deadline.left)):
-            observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
+        if len(self._seen) + 1 == len(self._actions):
+            observation = await self._effects.tell_ended(observation)
+            if warning := self._meter.write_warning(self._deadline.left):
+                observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
         self._seen[observation.call_id] = observation
         await self._effects.tell(Observed(self._step, observation))
 

@@ -22,10 +22,11 @@ from ..._internal.containment import TimedOut, call_contained, describe_error
 from ..._internal.foreign_text import make_well_formed
 from ..._internal.redaction import redact
 from ...errors import UsageError
-from ..budgets import Budget, BudgetSpent
+from ..budgets import Budget
 from ..run_context import StaleCall, ToolCall, current_run, run_context
 from ..values import AgentAction, Decision, File, Observation, Outcome
-from .delegation import Delegate, MemberCall, Pending, is_member
+from .delegation import Answer, Delegate, MemberCall, Pending, ask_member, is_member, makes_helpers
+from .helpers import RunHelpers, reads_helpers
 from .signature import InvalidInput
 from .tool import Tool
 
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = Tool.max_result
 KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
-Answer = tuple[Outcome, str]
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 DOUBT = (
     "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
@@ -62,12 +62,28 @@ class _Record:
 
 class Toolbox:
     """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members.
-    `keep` stores files that a tool returned, and says why it cannot."""
+    `keep` stores files that a tool returned, and says why it cannot. Helpers are made of the run's `spec`."""
 
-    __slots__ = ("_calls", "_delegate", "_doubts", "_keep", "_records", "_run", "_seen", "_settled", "_tools")
+    __slots__ = (
+        "_calls",
+        "_delegate",
+        "_doubts",
+        "_keep",
+        "_records",
+        "_run",
+        "_seen",
+        "_settled",
+        "_tools",
+        "helpers",
+    )
 
     def __init__(
-        self, tools: Iterable[Tool], run: str = "", delegate: Delegate | None = None, keep: KeepFiles | None = None
+        self,
+        tools: Iterable[Tool],
+        run: str = "",
+        delegate: Delegate | None = None,
+        keep: KeepFiles | None = None,
+        spec: Any = None,
     ) -> None:
         self._run = run
         self._keep = keep
@@ -82,6 +98,7 @@ class Toolbox:
             if tool.name in self._tools:
                 raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
             self._tools[tool.name] = tool
+        self.helpers = RunHelpers(self._tools, delegate, spec)
 
     # ── what the run asks before and after a call ──────────────────────────────────────────────────
 
@@ -130,6 +147,7 @@ class Toolbox:
         """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
         continued)."""
         if observation is not None:
+            self.helpers.note(action, observation)
             self._settled[action.id] = None
         elif self._can_continue(action):
             return
@@ -140,6 +158,7 @@ class Toolbox:
         if action.id not in self._settled or not action.id:
             self._settle(action, observation)
         self._seen |= dict.fromkeys(_find_traces(action, observation.outcome, observation.text))
+        self.helpers.note(action, observation)
         if (tool := self._tools.get(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
@@ -160,8 +179,9 @@ class Toolbox:
             record.failed = record.failed or call
 
     def _can_continue(self, action: AgentAction) -> bool:
-        """Return whether the call is of a member whose run can be continued."""
-        member = is_member(self._tools.get(action.tool))
+        """Return whether the call is of a member, or a helper, whose run can be continued."""
+        tool = self._tools.get(action.tool)
+        member = is_member(tool) or makes_helpers(tool)
         return self._delegate is not None and member and self._delegate.can_continue(action.id)
 
     def _make_key(self, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> tuple[str, str]:
@@ -201,7 +221,8 @@ class Toolbox:
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(call.seconds, time.perf_counter() - began)
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown, data)
+        states = tuple(call.helpers)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown, data, states)
 
     async def _answer_call(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall
@@ -227,9 +248,10 @@ class Toolbox:
         first = record.failed or call.id  # a retry keeps the first call's key
         call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
         if self._delegate is not None and is_member(tool):
-            outcome, text = await _call_member(
-                self._delegate, MemberCall(tool, str(arguments["query"]), call.id, share), call
-            )
+            member = MemberCall(tool, str(arguments["query"]), call.id, share)
+            outcome, text = await ask_member(self._delegate, member, call)
+        elif self._delegate is not None and (makes_helpers(tool) or reads_helpers(tool)):
+            outcome, text = await self.helpers.call(tool, arguments, call, share)
         else:
             outcome, text = await _call_tool(tool, arguments)
         self._settled[call.id] = None
@@ -261,19 +283,6 @@ async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awai
     finally:
         record.under_way = None
         done.set()
-
-
-async def _call_member(delegate: Delegate, member: MemberCall, call: ToolCall) -> Answer:
-    try:
-        answer = await delegate.run(member)
-    except BudgetSpent as error:
-        return "failed", f"{call.tool} was not asked: {error}."
-    except Pending:
-        raise
-    except Exception as error:  # a member may raise anything, too
-        return "failed", f"{call.tool} failed: {describe_error(error)}"
-    call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
-    return answer.outcome, answer.text
 
 
 async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
