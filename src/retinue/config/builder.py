@@ -24,7 +24,7 @@ from ..core.protocols import Memory, Model
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..executor import Executor
-from ..harness import Harness
+from ..harness import Harness, Helpers
 from ..mcp import MCPTools
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
@@ -284,6 +284,10 @@ class Builder:
         params["skills"] = [resolve_existing_path(self._folder, one) for one in several]
         if isinstance(params.get("workspace"), str):
             params["workspace"] = resolve_path_within(self._folder, params["workspace"])
+        for key, settings in (("helpers", Helpers),):
+            if isinstance(one := params.get(key), dict):
+                given = {name: tuple(value) if isinstance(value, list) else value for name, value in one.items()}
+                params[key] = settings(**given)
         return Harness(pins=self._folder / PINS, **params)
 
     def _build_model(self, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def _check_limits(params: Node) -> Iterator[Found]:
     yield from _forbid(params, others, f"both {first!r} and ", " limit the steps; keep one")
 
 
-_PIECES = ("workspace",)  # of a harness
+_PIECES = ("workspace", "todos", "helpers")  # of a harness
 
 
 class _ToolChecks:

@@ -265,12 +265,22 @@ class BudgetSpec(Spec):
     early_stopping_method: Literal["generate", "force"] | None = None
 
 
+class HelpersSpec(Spec):
+    """How many helpers a run may make, as in `retinue.harness.Helpers`."""
+
+    depth: Positive | None = None
+    at_once: Positive | None = None
+    most: Positive | None = None
+
+
 class HarnessSpec(Spec):
     """The pieces for long work, as in `retinue.Harness`."""
 
     workspace: Annotated[bool | Name, Shapes(text="a folder")] | None = None
     skills: Texts | None = None
     agents_files: Texts | None = None
+    todos: bool | None = None
+    helpers: Annotated[bool | HelpersSpec, Shapes()] | None = None
 
 
 class AgentParams(Spec):
