@@ -376,7 +376,7 @@ class Branch:
         took = f"{seen.seconds:.1f} s" + (f", {_format_tokens(seen.usage)}" if seen.usage.requests else "")
         text = _shorten(seen.text.strip(), self._view.most)
         if isinstance(seen.data, dict) and "todos" in seen.data:
-            text = "to do:"  # shown below, and not twice
+            text = text.partition("\n")[0]  # the rest is shown below, and not twice
         if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
             text = "answered" if good else "no answer"  # the member's branch says it
         outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
