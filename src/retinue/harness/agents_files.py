@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..core.values import Message
 from ..core.workspace import Workspace
-from ..errors import UsageError
+from ..errors import ToolError, UsageError
 from ..strategies.prompting.injection_guard import neutralize
 
 _LONGEST = 20_000  # characters of a file
@@ -25,7 +25,7 @@ async def read_agents_files(paths: Sequence[str], workspace: Workspace | None) -
             break
         try:
             text = (await workspace.read_file(path)).decode("utf-8", "replace")
-        except UsageError:  # most workspaces have none
+        except (ToolError, UsageError):  # most workspaces have none
             continue
         rest = f"\n(and {len(text) - _LONGEST:,} more characters, which read_file shows)" * (len(text) > _LONGEST)
         found.append(Message("user", f"{_HEAD.format(path)}\n{neutralize(text[:_LONGEST])}{rest}"))

@@ -88,11 +88,11 @@ class RunSpec:
         """Return the parts of a run in this context, for which their functions were called. A run that has `begun` goes
         on with the instructions and the tools that it began with. Raises `UsageError` if a function fails, and
         `LogMismatch` if a tool is gone."""
-        words, tools = self.instructions, self.tools
+        words, tools, kept = self.instructions, self.tools, None
         if not isinstance(words, str):
             kept = None if begun is None else begun.instructions
             words = await write_instructions(words, context) if kept is None else kept
-        if self.harness is not None and begun is None:
+        if self.harness is not None and kept is None:
             words = "\n\n".join(filter(None, (words, self.harness.instructions)))
         if self.tool_functions:
             found = [
