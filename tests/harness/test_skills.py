@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_ask import refused, retinue
-from retinue import Agent
+from retinue import Agent, replay
 from retinue.core.events import Observed
 from retinue.errors import DataError, ToolError
 from retinue.harness import Harness
@@ -119,6 +119,7 @@ def test_a_model_reads_a_skill_and_is_told_what_is_wrong_with_a_call(write: Writ
     ]
     assert [hint for hint, text in zip(hints, seen, strict=True) if hint not in text] == []
     assert "- adding-up: Adds numbers up." in str(result.events[0])
+    assert replay(agent, result).differs is None
 
 
 def _scripted(rules: list[object]) -> object:

@@ -154,7 +154,7 @@ def _read_skill(folder: Path) -> Skill:
         raise DataError(f"{folder / MAIN}: not UTF-8; save it as UTF-8") from error
     except OSError as error:
         raise DataError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    except UsageError as error:
+    except (ToolError, UsageError) as error:  # of a path
         raise DataError(f"{folder}: {error}") from error
     if (front := _FRONT.match(text)) is None:
         wanted = "want front matter first: a line ---, name: …, description: …, and a line ---"
