@@ -148,8 +148,8 @@ def _find_folders(root: Path, problems: list[str]) -> Iterator[Path]:
 def _read_skill(folder: Path) -> Skill:
     """Return the skill in a folder. Raises `DataError` with all that is wrong with it."""
     try:
-        files = tuple(sorted(_hash_files(folder)))
-        text = _read_regular(folder / MAIN, _LARGEST_MAIN).decode()
+        contents = dict(sorted(_read_files(folder)))
+        text = contents[MAIN].decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{folder / MAIN}: not UTF-8; save it as UTF-8") from error
     except OSError as error:
@@ -161,11 +161,12 @@ def _read_skill(folder: Path) -> Skill:
         raise DataError(f"{folder / MAIN}:1:1: {wanted}")
     source = read_text(f"\n{front[1]}", str(folder / MAIN))
     fail(source.locate_problems(_find_problems(source.value, folder.name) if not source.problems else ()))
+    files = tuple((path, hashlib.sha256(content).hexdigest()) for path, content in contents.items())
     return Skill(source.value["name"], " ".join(source.value["description"].split()), folder, files)
 
 
-def _hash_files(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the hash of each file of a skill."""
+def _read_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of each file of a skill."""
     left, count = _LARGEST, 0
     for top, names, files in os.walk(folder):
         names[:] = [one for one in names if one not in _LEFT_OUT]
@@ -179,7 +180,7 @@ def _hash_files(folder: Path) -> Iterator[tuple[str, str]]:
                 name = normalize_path(path.relative_to(folder).as_posix())
                 content = _read_regular(path, _LARGEST_MAIN if name == MAIN else left)
                 left -= len(content)
-                yield name, hashlib.sha256(content).hexdigest()
+                yield name, content
 
 
 def _read_regular(path: Path, most: int) -> bytes:
