@@ -28,7 +28,7 @@ from .._internal.source_text import Found, fail
 from .._internal.yaml_text import read_text
 from ..core.tools.tool import Tool
 from ..core.workspace import normalize_path
-from ..errors import DataError, ToolError, UsageError
+from ..errors import DataError, NotDone, UsageError
 from ..strategies.prompting.injection_guard import neutralize
 
 MAIN = "SKILL.md"
@@ -66,23 +66,23 @@ class Skill:
         return hashlib.sha256(json.dumps(self.files).encode()).hexdigest()
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file. Raises `ToolError` if there is none, or not as it was."""
+        """Return the content of a file. Raises `NotDone` if there is none, or not as it was."""
         known, path = dict(self.files), path.strip().removeprefix("./")
         if path not in known:
-            raise ToolError(f"the skill {self.name} has no file {path!r:.80}; {suggest_name(path, known)}")
+            raise NotDone(f"the skill {self.name} has no file {path!r:.80}; {suggest_name(path, known)}")
         try:
             content = _read_regular(self.folder / path, _LARGEST)
         except (OSError, DataError):
             content = b""
         if hashlib.sha256(content).hexdigest() != known[path]:
-            raise ToolError(
+            raise NotDone(
                 f"the skill {self.name} was changed while it was in use ({path}), so it is refused until a person has "
                 f"reviewed it, with {PIN_COMMAND}, and started this program again"
             )
         return content
 
     def copy_verified(self) -> Path:
-        """Return a copy of its folder that is private to this process, for what runs its scripts. Raises `ToolError`
+        """Return a copy of its folder that is private to this process, for what runs its scripts. Raises `NotDone`
         as `read_bytes` does."""
         return _copy_skill(self)
 
@@ -154,7 +154,7 @@ def _read_skill(folder: Path) -> Skill:
         raise DataError(f"{folder / MAIN}: not UTF-8; save it as UTF-8") from error
     except OSError as error:
         raise DataError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    except (ToolError, UsageError) as error:  # of a path
+    except (NotDone, UsageError) as error:  # of a path
         raise DataError(f"{folder}: {error}") from error
     if (front := _FRONT.match(text)) is None:
         wanted = "want front matter first: a line ---, name: …, description: …, and a line ---"
@@ -252,7 +252,7 @@ def make_read_skill(skills: Iterable[Skill]) -> Tool:
             path: A file in the skill's folder, such as references/forms.md; by default its instructions.
         """
         if name not in by_name:
-            raise ToolError(f"there is no skill {name!r:.80}; {suggest_name(name, by_name)}")
+            raise NotDone(f"there is no skill {name!r:.80}; {suggest_name(name, by_name)}")
         skill = by_name[name]
         content = skill.read_bytes(path)
         try:
