@@ -367,6 +367,13 @@ def idempotency_key() -> str:
     return "" if call is None else call.key
 
 
+def change_key() -> str:
+    """Return the key of the current call for changes of a workspace. It is that of this call alone, also if an equal
+    one failed before: the files may be others by now, so what this one writes is meant."""
+    here = current_run()
+    return "" if here.call is None else f"{here.run}/{here.call.id}"
+
+
 def idempotency_header() -> dict[str, str]:
     """Return the HTTP header with the idempotency key, if the current call may have effects."""
     call = current_run().call

@@ -27,13 +27,15 @@ from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RunResult, find_ending, fold_result, sum_usage
+from ..core.run_result import RunResult, find_ending, find_last_version, fold_result, sum_usage
 from ..core.schema.answers import Answer
 from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
+from ..core.workspace import Workspace
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
+from ..harness import open_folder, wants_workspace
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
@@ -126,7 +128,7 @@ class Run(Generic[Answer]):
         """
         here, name = current_run(), self._spec.name
         context = replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
-        with run_context(replace(context, **self.given)):
+        with run_context(replace(context, **self.given, workspace=self._find_workspace(here))):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -145,6 +147,15 @@ class Run(Generic[Answer]):
                 self._spans.leave(time.time_ns())
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
+
+    def _find_workspace(self, here: RunContext[Any]) -> Workspace | None:
+        """Return the files of the run: those that its driver gave it, its caller's, or else a folder of its own."""
+        given = here.workspace if self.member or here.run == self.key else None
+        if given is not None or not wants_workspace(self._spec.harness, self._spec.tools):
+            return given
+        thread = self.given.get("thread")
+        name = f"thread {thread}" if thread else self.key
+        return open_folder(self._spec.harness, self, name, find_last_version(self._begun))
 
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
