@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.tools.tool import Tool
+from ..errors import UsageError
 from .folder_workspace import FolderWorkspace, temporary_workspace
+from .sandbox import Sandbox
+from .shell import SHELL_WORDS, make_run_command, run_command
 from .workspace_tools import WORKSPACE_TOOLS, WORKSPACE_WORDS
 
 
@@ -18,19 +21,34 @@ class Harness:
     Args:
         workspace: Where the files of a run are: `True`, where the run is kept; a path, in this folder (only in
             process); `False`, nowhere.
+        shell: Whether it runs commands, in a `Sandbox` of the default limits, or of these; needs a workspace.
+
+    Raises `UsageError` for a shell without a workspace.
     """
 
     workspace: bool | str | Path = True
+    shell: bool | Sandbox = True
+
+    def __post_init__(self) -> None:
+        if self.shell is not False and self.workspace is False:
+            raise UsageError("harness: the shell runs commands in a workspace: give it one, or say shell=False")
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        return [*(WORKSPACE_TOOLS if self.workspace is not False else ())]
+        return [*(WORKSPACE_TOOLS if self.workspace is not False else ()), *self._shell_tools]
 
     @property
     def instructions(self) -> str:
         """What a model is told of its pieces, beyond the descriptions of the tools."""
-        return WORKSPACE_WORDS if self.workspace is not False else ""
+        files = WORKSPACE_WORDS if self.workspace is not False else ""
+        return "\n".join(filter(None, (files, SHELL_WORDS if self.shell is not False else "")))
+
+    @property
+    def _shell_tools(self) -> list[Tool]:
+        if isinstance(self.shell, Sandbox):
+            return [make_run_command(self.shell)]
+        return [run_command] if self.shell else []
 
     @property
     def folder(self) -> Path | None:
@@ -47,7 +65,7 @@ def wants_workspace(harness: Harness | None, tools: Iterable[Tool]) -> bool:
     """Whether an agent has a workspace: by its harness, or by one of the tools alone."""
     own = [one.something for one in WORKSPACE_TOOLS]
     return bool(harness and harness.workspace is not False) or any(
-        tool.something is one for tool in tools for one in own
+        getattr(tool.something, "needs_workspace", False) or tool.something is one for tool in tools for one in own
     )
 
 

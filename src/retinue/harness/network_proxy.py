@@ -23,6 +23,8 @@ PORT = 3128  # in the sandbox
 _MOST_HEAD, _PIECE = 16_384, 65_536  # bytes
 _MOST_AT_ONCE = 32  # connections of a sandbox
 _HOP = ("host", "connection", "proxy-connection", "proxy-authorization", "keep-alive")
+_REFUSED = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"
+_FAILED = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n"
 _Streams = tuple[StreamReader, StreamWriter]
 _SECONDS = 30.0  # for a request's head, and to connect
 _ENTER = """
@@ -60,14 +62,15 @@ async def _listen_within(process: int, user: int) -> socket.socket:
     with here, there:
         helper = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", "-c", _ENTER, str(process), str(user), str(PORT)),
-            stdin=there,
+            stdin=there.fileno(),
             stdout=DEVNULL,
             stderr=PIPE,
             env={},
         )
         _, said = await helper.communicate()
         if helper.returncode:
-            raise ToolError(f"the sandbox's network cannot be entered: {said.decode('utf-8', 'replace').strip()[-200:]}")
+            why = said.decode("utf-8", "replace").strip()[-200:]
+            raise ToolError(f"the sandbox's network cannot be entered: {why}")
         _, (handle, *_), _, _ = socket.recv_fds(here, 1, 1)
         listening = socket.socket(fileno=handle)
         listening.setblocking(False)
@@ -96,10 +99,9 @@ class _Proxy:
             writer.write(b"" if first else b"HTTP/1.1 200 OK\r\n\r\n")
             await _relay((reader, writer), there, first)
         except ToolError as error:
-            said = f"sandbox: {error}\n".encode()
-            writer.write(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(said) + said)
+            writer.write(_REFUSED + f"sandbox: {error}\n".encode())
         except (OSError, ValueError, EOFError, asyncio.LimitOverrunError):
-            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            writer.write(_FAILED)
         finally:
             self.tasks.discard(task)
             writer.close()

@@ -18,8 +18,8 @@ import shutil
 import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -100,7 +100,7 @@ class Sandbox:
             elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise UsageError(f"sandbox: {one.name}: want a number above 0, not {value!r:.80}")
         for folder in self.folders:
-            if not os.path.isabs(folder) or folder in ("/", "/proc", "/dev", "/tmp", INSIDE):
+            if not Path(folder).is_absolute() or folder in ("/", "/proc", "/dev", "/tmp", INSIDE):
                 raise UsageError(f"sandbox: folders: want an absolute path such as /opt/venv, not {folder!r:.80}")
 
     async def run(
@@ -120,12 +120,15 @@ class Sandbox:
         Raises `NotDone` if the sandbox cannot be made: then the command has not begun.
         """
         if len(command) > _MAX_COMMAND or "\0" in command:
-            raise NotDone(f"want a command without NUL, of at most {_MAX_COMMAND:,} characters; write a file and run it")
+            raise NotDone(
+                f"want a command without NUL, of at most {_MAX_COMMAND:,} characters; write a file and run it"
+            )
         began, seconds, output = time.monotonic(), min(seconds, self.seconds), _Output(int(self.output), tell)
         options = [*_list_system(), *self._list_folders(base, changes, mounts)]
         hosts = self.network if changes else ()
         async with AsyncExitStack() as stack:
-            enclosed = await stack.enter_async_context(_enclose(options, self._limit(command), self._environment(hosts)))
+            enclosing = _enclose(options, self._limit(command), self._environment(hosts))
+            enclosed = await stack.enter_async_context(enclosing)
             if hosts and enclosed.first:
                 await stack.enter_async_context(open_proxy(enclosed.first, hosts, USER))
             reading = asyncio.create_task(output.read(enclosed))
@@ -146,7 +149,7 @@ class Sandbox:
         return CommandEnd(code, output.text, output.left_out, time.monotonic() - began, stopped)
 
     def _limit(self, command: str) -> list[str]:
-        """Return the command with its limits: the kernel's, and the lowest rank where memory or processors are short."""
+        """Return the command with the kernel's limits; it comes last where memory or processors are short."""
         limits = {"nproc": self.processes, "data": self.memory, "fsize": self.disk, "nofile": _OPEN_FILES, "core": 0}
         shell = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
         return [
@@ -183,9 +186,8 @@ class Sandbox:
     def find_excess(self, base: Path, process: int = 0) -> str:
         """Return what a command has used too much of, or an empty string: in its folders, and as the processes below
         `process`."""
-        used = files = 0
-        for entry, depth in walk([base / "work", base / "tmp"]):
-            files += 1
+        used = 0
+        for files, (entry, depth) in enumerate(walk([base / "work", base / "tmp"])):
             with suppress(OSError):
                 used += entry.stat(follow_symlinks=False).st_blocks * 512
             if files > MAX_FILES or depth > MAX_DEPTH:
@@ -233,7 +235,7 @@ def _list_system() -> Iterator[str]:
     yield from ("--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr")
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         if Path("/", name).is_symlink():
-            yield from ("--symlink", os.readlink(f"/{name}"), f"/{name}")
+            yield from ("--symlink", str(Path("/", name).readlink()), f"/{name}")
         elif Path("/", name).exists():
             yield from ("--ro-bind", f"/{name}", f"/{name}")
     for name in _ETC:
@@ -345,11 +347,9 @@ class _Enclosed:
 def _find_below(process: int) -> list[int]:
     """Return the processes that descend from one."""
     children = defaultdict(list)
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            with suppress(OSError, IndexError):
-                stat = Path("/proc", name, "stat").read_bytes()
-                children[int(stat.rpartition(b")")[2].split()[1])].append(int(name))
+    for one in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError):
+            children[int(one.read_bytes().rpartition(b")")[2].split()[1])].append(int(one.parent.name))
     found = [process]
     for one in found:
         found += children[one]

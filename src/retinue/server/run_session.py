@@ -398,7 +398,5 @@ async def error_of_run(server: Server, run: RunRow) -> ApiError:
         return run_failed_error(run, acted=True)
     tools = tools_of(server.deployment, run)
     called = [one.event.action for one in log if isinstance(one.event, Called) and one.event.action.tool not in HOSTED]
-    acted = any(
-        one.tool not in tools or tools[one.tool].find_effects(one.tool_input) == "once" for one in called
-    )
+    acted = any(one.tool not in tools or tools[one.tool].find_effects(one.tool_input) == "once" for one in called)
     return run_failed_error(run, acted=bool(run.submissions or acted))
