@@ -28,7 +28,7 @@ from ..values import AgentAction, Decision, File, Observation, Outcome
 from .delegation import Answer, Delegate, MemberCall, Pending, ask_member, is_member, makes_helpers
 from .helpers import RunHelpers, reads_helpers
 from .signature import InvalidInput
-from .tool import Tool
+from .tool import Effects, Tool
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -109,7 +109,7 @@ class Toolbox:
         if tool is None or (begun and self._can_continue(action)):
             return ""
         doubt = self._find_record(action).doubt
-        if tool.effects == "once" and (begun or doubt is not None):
+        if (begun or doubt is not None) and tool.find_effects(action.tool_input) == "once":
             return DOUBT.format(tool.name) + (f" It ended with: {doubt}" if doubt else "")
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
@@ -166,16 +166,17 @@ class Toolbox:
         tool, outcome = self._tools.get(action.tool), "unknown" if observation is None else observation.outcome
         if tool is not None and outcome in _SETTLING:
             record = self._records[self._make_key(action)]
-            self._note(tool, record, action.id, outcome, observation.text if observation else "")
+            effects = tool.find_effects(action.tool_input)
+            self._note(tool, effects, record, action.id, outcome, observation.text if observation else "")
 
-    def _note(self, tool: Tool, record: _Record, call: str, outcome: str, text: str) -> None:
+    def _note(self, tool: Tool, effects: Effects, record: _Record, call: str, outcome: str, text: str) -> None:
         """Record what `outcome` means for equal calls."""
         if outcome == "result":
             record.result = _shorten(redact(text), tool.max_result)
             record.doubt, record.is_news, record.failed = None, False, ""
-        elif outcome == "unknown" and tool.effects == "once":
+        elif outcome == "unknown" and effects == "once":
             record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
-        elif tool.effects == "idempotent":
+        elif effects == "idempotent":
             record.failed = record.failed or call
 
     def _can_continue(self, action: AgentAction) -> bool:
@@ -214,7 +215,9 @@ class Toolbox:
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         # For a tool with effects, each result is news.
-        known = tool is None or not (tool.polls or (outcome == "result" and tool.effects != "read"))
+        known = tool is None or not (
+            tool.polls or (outcome == "result" and tool.find_effects(action.tool_input) != "read")
+        )
         stale = outcome == "repeated" or (
             known and not self._seen.keys().isdisjoint(_find_traces(action, outcome, text))
         )
@@ -239,28 +242,37 @@ class Toolbox:
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         record = self._records[self._make_key(action, arguments)]
-        make = partial(self._make_call, tool, arguments, record, call, share)
-        return await (make() if tool.polls else _deduplicate_call(tool, record, make))
+        effects = tool.find_effects(action.tool_input)
+        make = partial(self._make_call, tool, effects, arguments, record, call, share)
+        return await (make() if tool.polls else _deduplicate_call(tool, effects, record, make))
 
     async def _make_call(
-        self, tool: Tool, arguments: Mapping[str, Any], record: _Record, call: ToolCall, share: Callable[[], Budget]
+        self,
+        tool: Tool,
+        effects: Effects,
+        arguments: Mapping[str, Any],
+        record: _Record,
+        call: ToolCall,
+        share: Callable[[], Budget],
     ) -> Answer:
         first = record.failed or call.id  # a retry keeps the first call's key
-        call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
+        call.key, call.effects = f"{self._run}/{first}" if self._run else "", effects
         if self._delegate is not None and is_member(tool):
             member = MemberCall(tool, str(arguments["query"]), call.id, share)
             outcome, text = await ask_member(self._delegate, member, call)
         elif self._delegate is not None and (makes_helpers(tool) or reads_helpers(tool)):
             outcome, text = await self.helpers.call(tool, arguments, call, share)
         else:
-            outcome, text = await _call_tool(tool, arguments)
+            outcome, text = await _call_tool(tool, effects, arguments)
         self._settled[call.id] = None
-        self._note(tool, record, call.id, outcome, text)
+        self._note(tool, effects, record, call.id, outcome, text)
         record.is_news = record.is_news or outcome == "unknown"
         return outcome, text
 
 
-async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _deduplicate_call(
+    tool: Tool, effects: Effects, record: _Record, make: Callable[[], Awaitable[Answer]]
+) -> Answer:
     """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one waits
     for it."""
     waited = record.under_way is not None
@@ -274,7 +286,7 @@ async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awai
         return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
     done = record.under_way = asyncio.Event()
     try:
-        if tool.effects == "once":  # equal calls of the same turn find this one under way
+        if effects == "once":  # equal calls of the same turn find this one under way
             await asyncio.sleep(0)
         return await make()
     except Pending as pending:
@@ -294,7 +306,7 @@ async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
             await current_run().confirm()
 
 
-async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+async def _call_tool(tool: Tool, effects: Effects, arguments: Mapping[str, Any]) -> Answer:
     outcome: Outcome = "failed"
     try:
         return "result", await _invoke(tool, arguments)
@@ -303,7 +315,7 @@ async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
     except Exception as error:  # a tool may raise anything; the model is told and the run continues
         problem, text = error, f"{tool.name} failed: {describe_error(error)}"
-    if tool.effects != "once" or tool.was_not_done(problem):
+    if effects != "once" or tool.was_not_done(problem):
         return outcome, text
     logger.warning("%s; %s", redact(text).rstrip("."), _HINT)
     return "unknown", text
