@@ -1,4 +1,4 @@
-"""What the terminal shows of long work: the list, changed files, and how commands end."""
+"""What the terminal shows of long work: the list, and changed files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_list_is_shown_once_with_its_marks() -> None:
     assert show({"todos": todos})[:4] == ["→ first · 0.0 s", "[x] a", "[>] b", "[ ] c"]
 
 
-def test_files_and_commands_are_shown() -> None:
+def test_changed_files_are_shown() -> None:
     changed = [
         {"path": "new.py", "size": 1_200, "was": None},
         {"path": "old.py", "size": 80, "was": 120},
@@ -46,7 +46,7 @@ def test_files_and_commands_are_shown() -> None:
     shown = show(
         {"workspace": {"version": 7, "changed": changed}, "command": {"exit": 2, "seconds": 1.0, "cut": False}}
     )
-    assert shown[2:6] == ["+ new.py (1,200 bytes)", "~ old.py (120 → 80 bytes)", "- gone.py", "exit code 2"]
+    assert shown[2:5] == ["+ new.py (1,200 bytes)", "~ old.py (120 → 80 bytes)", "- gone.py"]
     many = {"workspace": {"changed": [{"path": f"{at}", "size": 1, "was": None} for at in range(40)]}}
     assert show(many)[-7:][:2] != []
     assert "and 10 more files" in show(many)

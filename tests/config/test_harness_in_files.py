@@ -71,7 +71,15 @@ def test_an_agent_has_the_pieces_that_its_file_says(folder: Path) -> None:
         ("{skills: [skills, none]}", "8:34: skills: 'none' does not exist here"),
         ("{skills: out}", "8:25: skills: out: there is no skill here; a skill is a folder with a SKILL.md"),
         ("{workspace: /tmp}", "8:28: workspace: '/tmp' is not a path relative to this file's folder"),
-        ("{workspace: false, agents_files: [AGENTS.md]}", "8:35: 'agents_files' needs the workspace"),
+        (
+            "{workspace: false}",
+            "8:16: harness: the shell runs commands in a workspace: give it one, or say shell=False",
+        ),
+        ("{workspace: false, shell: false, agents_files: [AGENTS.md]}", "8:49: 'agents_files' needs the workspace"),
+        ("{shell: {network: pypi.org}}", "8:34: network: want a list, not 'pypi.org'"),
+        ("{shell: {seconds: 0}}", "8:34: seconds: want more than 0, not 0"),
+        ("{helpers: {most: 0}}", "8:33: most: want more than 0, not 0"),
+        ("{todos: 7}", "8:24: todos: want true or false, not 7"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(folder: Path, harness: str, told: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -250,6 +252,34 @@ def test_a_skill_that_changes_while_it_is_in_use_is_refused(write: Write) -> Non
     assert (copy / "scripts/add.py").read_text() == SCRIPT  # what was approved
     with pytest.raises(DataError, match="a skill has no links"):
         Harness(skills=root)
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_a_script_of_a_skill_runs_in_the_sandbox_and_a_changed_one_does_not(write: Write, tmp_path: Path) -> None:
+    commands = [
+        "python3 skills/adding-up/scripts/add.py 1 2 39",
+        "ls -R skills; echo x > skills/adding-up/scripts/add.py || touch skills/adding-up/new; echo y > mine.txt",
+        "python3 skills/adding-up/scripts/add.py 1 1; cat mine.txt",
+        "python3 skills/adding-up/scripts/add.py 3 4",
+    ]
+    rules = [*({"call": {"tool": "run_command", "input": {"command": one}}} for one in commands), {"finish": "done"}]
+    root = write(FLAT)
+    harness = Harness(workspace=tmp_path / "out", skills=root, todos=False, helpers=False)
+    assert "Its files are in skills/NAME/ where commands run" in harness.instructions
+    result = Agent(_scripted(rules), harness=harness, strategy="tool_calling").run("Add.")
+    seen = [one.observation for one in result.events if isinstance(one, Observed)]
+    assert "\n42" in seen[0].text
+    assert "brand-voice" in seen[1].text
+    assert "Read-only file system" in seen[1].text
+    assert [file["path"] for file in seen[1].data["workspace"]["changed"]] == ["mine.txt"]
+    assert "\n2\ny" in seen[2].text
+    assert [one.name for one in (tmp_path / "out").iterdir() if one.name != "skills"] == ["mine.txt"]
+    other = write(FLAT)
+    agent = Agent(_scripted(rules[:1] + rules[-1:]), harness=replace(harness, skills=other), strategy="tool_calling")
+    (other / "adding-up/scripts/add.py").write_text("print('pwned')")
+    (refused_,) = [one.observation for one in agent.run("Add.").events if isinstance(one, Observed)]
+    assert "adding-up was changed while it was in use (scripts/add.py)" in refused_.text
+    assert refused_.outcome != "unknown"
 
 
 AGENTS = """

@@ -34,7 +34,17 @@ agents:
         - {finish: What?}
       harness: true
 """
-TOOLS = ["list_files", "read_file", "write_file", "edit_file", "search_files", "write_todos", "task", "task_result"]
+TOOLS = [
+    "list_files",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "search_files",
+    "run_command",
+    "write_todos",
+    "task",
+    "task_result",
+]
 
 
 @pytest.fixture

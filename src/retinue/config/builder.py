@@ -24,7 +24,7 @@ from ..core.protocols import Memory, Model
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..executor import Executor
-from ..harness import Harness, Helpers
+from ..harness import Harness, Helpers, Sandbox
 from ..mcp import MCPTools
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
@@ -81,6 +81,7 @@ _MODEL |= {
 }  # fmt: skip
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
 _QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
+_SETTINGS: Mapping[str, Any] = {"shell": Sandbox, "helpers": Helpers}  # of pieces of a harness
 _NOT_RESOLVED = ("tools", "answer", "script", "questions")
 
 
@@ -284,7 +285,7 @@ class Builder:
         params["skills"] = [resolve_existing_path(self._folder, one) for one in several]
         if isinstance(params.get("workspace"), str):
             params["workspace"] = resolve_path_within(self._folder, params["workspace"])
-        for key, settings in (("helpers", Helpers),):
+        for key, settings in _SETTINGS.items():
             if isinstance(one := params.get(key), dict):
                 given = {name: tuple(value) if isinstance(value, list) else value for name, value in one.items()}
                 params[key] = settings(**given)

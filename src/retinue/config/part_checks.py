@@ -308,7 +308,7 @@ def _check_limits(params: Node) -> Iterator[Found]:
     yield from _forbid(params, others, f"both {first!r} and ", " limit the steps; keep one")
 
 
-_PIECES = ("workspace", "todos", "helpers")  # of a harness
+_PIECES = ("workspace", "shell", "todos", "helpers")  # of a harness
 
 
 class _ToolChecks:
@@ -363,7 +363,11 @@ class _ToolChecks:
             yield from _forbid(harness, ["agents_files"], after=" needs the workspace")
         given = harness.value if isinstance(harness.value, dict) else {}
         pieces: dict[str, Any] = {one: bool(given[one]) for one in _PIECES if given.get(one) is not None}
-        names = [tool.name for tool in Harness(**pieces).tools] if harness.value else []
+        try:
+            names = [tool.name for tool in Harness(**pieces).tools] if harness.value else []
+        except UsageError as error:  # they do not go together
+            yield Found(harness.path, str(error))
+            return
         for name in [*names, *["read_skill"] * bool(skills.value)]:
             yield from self._add(name, harness)
 

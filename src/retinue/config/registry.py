@@ -175,6 +175,7 @@ _OF_WORKSPACES = ("list_files", "read_file", "write_file", "edit_file", "search_
 TOOLS: Mapping[str, TypeEntry] = {
     **{name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")},
     **{name: TypeEntry(f"retinue.harness.workspace_tools:{name}") for name in _OF_WORKSPACES},
+    "run_command": TypeEntry("retinue.harness.shell:run_command"),
     "write_todos": TypeEntry("retinue.harness.todos:write_todos"),
 }
 

@@ -265,6 +265,18 @@ class BudgetSpec(Spec):
     early_stopping_method: Literal["generate", "force"] | None = None
 
 
+class SandboxSpec(Spec):
+    """What commands may use, as in `retinue.harness.Sandbox`."""
+
+    network: list[Name] | None = None
+    folders: list[Name] | None = None
+    seconds: Seconds | None = None
+    memory: Positive | None = None
+    processes: Positive | None = None
+    output: Positive | None = None
+    disk: Positive | None = None
+
+
 class HelpersSpec(Spec):
     """How many helpers a run may make, as in `retinue.harness.Helpers`."""
 
@@ -277,6 +289,7 @@ class HarnessSpec(Spec):
     """The pieces for long work, as in `retinue.Harness`."""
 
     workspace: Annotated[bool | Name, Shapes(text="a folder")] | None = None
+    shell: Annotated[bool | SandboxSpec, Shapes()] | None = None
     skills: Texts | None = None
     agents_files: Texts | None = None
     todos: bool | None = None

@@ -1,4 +1,4 @@
-"""What a call did for long work, as lines for a person: the list of what is to do, files changed, a command's end.
+"""What a call did for long work, as lines for a person: the list of what is to do, and the files that changed.
 
 It is read from the `data` of the call's observation, which may be any tool's: what has another form is not shown."""
 
@@ -27,9 +27,6 @@ def list_work_lines(data: Any) -> Iterator[tuple[str, str]]:
             yield from map(_describe_file, files[:_MOST])
             if len(files) > _MOST:
                 yield f"and {len(files) - _MOST} more files", DIM
-    match data:
-        case {"command": {"exit": int(status)}}:
-            yield f"exit code {status}", ODD if status else GOOD
 
 
 def _describe_file(file: Any) -> tuple[str, str]:

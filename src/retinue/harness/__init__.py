@@ -2,4 +2,5 @@
 
 from .harness import Harness as Harness, open_folder as open_folder, wants_workspace as wants_workspace
 from .helpers import Helpers as Helpers
+from .sandbox import Sandbox as Sandbox
 from .todos import Todo as Todo, fold_todos as fold_todos
