@@ -159,12 +159,20 @@ class Run(Generic[Answer]):
         try:
             spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
-            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
+            toolbox = Toolbox(
+                spec.tools,
+                self.key,
+                self.delegate,
+                self.keep_files,
+                spec.context.limit_results(started.abilities.window),
+            )
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
-            effects = ContinuedRun(world, self.log, regardless=self.regardless)
+            summarizer = spec.context.model or spec.model
+            effects = ContinuedRun(world, self.log, regardless=self.regardless, summarizer=summarizer)
             meter = Meter(self.budget)
             self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
-            return drive(spec.begin, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
+            price = find_price(spec.model) or FREE
+            return drive(spec.begin, effects, started, meter, self._deadline, price, spec.context)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
