@@ -310,11 +310,6 @@ class Effects(Protocol):
         ...
 
     @property
-    def lasting(self) -> Set[str]:
-        """The tools whose last result always counts."""
-        ...
-
-    @property
     def points(self) -> Set[Point]:
         """The points at which hooks judge, or did in an earlier drive."""
         ...

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -232,11 +232,6 @@ class RecordedEffects:
         return MOST_KEPT
 
     @property
-    def lasting(self) -> Set[str]:
-        """Return none: the log says what is cleared."""
-        return frozenset()
-
-    @property
     def elapsed(self) -> float:
         """The seconds that models and tools took according to the log."""
         log = [one.event for one in self._log]
@@ -289,11 +284,6 @@ class ContinuedRun(RecordedEffects):
     def result_limit(self, tool: str) -> int:
         """Return how many characters of the tool's result a model is shown at once."""
         return self._toolbox.limit(tool)
-
-    @property
-    def lasting(self) -> Set[str]:
-        """The tools whose last result always counts."""
-        return self._toolbox.lasting
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
         """Return why a person must approve this action, or an empty string."""
@@ -379,6 +369,8 @@ def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
     for one in log:
         if isinstance(one.event, Stopped) and one.event.reason in LIMITS:
             del kept[find_closing([earlier.event for earlier in kept]) :]
+        if isinstance(one.event, Asked) and one.event.shortened and kept and isinstance(kept[-1].event, Asked):
+            kept.pop()  # a former version's, which the engine refused
         of_member = "/" in call_of(one.event)  # its own run asks that
         if not (of_member or isinstance(one.event, Said | Reported | Finished | Stopped)):
             kept.append(one)

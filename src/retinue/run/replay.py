@@ -178,8 +178,7 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
-            begun = replace(started, instructions=words)
-            await drive(spec.begin, effects, begun, Meter(budget), Deadline(), context=spec.context)()
+            await drive(spec.begin, effects, replace(started, instructions=words), Meter(budget), Deadline())()
     except ReplayEnd as end:
         differs = end.difference
     return Replay(differs, tuple(effects.requests), tuple(effects.events))

@@ -43,8 +43,8 @@ class Context:
     """
 
     results: float | None = 0.25
-    clear: float | None = 0.6
-    summary: float | None = 0.75
+    clear: float | None = 0.75
+    summary: float | None = 0.85
     drop: float | None = 0.95
     model: Model | None = None
 
@@ -104,10 +104,11 @@ def list_units(sent: SentPrompt) -> list[range]:
     return [range(begin, end) for begin, end in zip(begins, [*begins[1:], len(sent.messages)], strict=True)]
 
 
-def find_question(sent: SentPrompt) -> int | None:
-    """Return the place of the question, or of the text that has it."""
+def find_question(sent: SentPrompt) -> int:
+    """Return the place of the user's last words: of the question, of the text that has it, or of the last one before
+    it."""
     users = (at for at in reversed(range(min(sent.opening, len(sent.messages)))) if sent.messages[at].role == "user")
-    return None if sent.number == EARLIER else next(users, 0)
+    return next(users, 0)
 
 
 def _find_fixed(sent: SentPrompt, keeps: Collection[str]) -> set[int]:
@@ -117,8 +118,7 @@ def _find_fixed(sent: SentPrompt, keeps: Collection[str]) -> set[int]:
     last: dict[str, int] = {}
     for place, several in sorted(sent.results.items()):
         last |= {one.tool: place for one in several if one.tool in keeps and one.good}
-    question = find_question(sent)
-    return fixed | set(last.values()) | (set() if question is None else {question})
+    return fixed | set(last.values()) | {find_question(sent)}
 
 
 # ── old results ──────────────────────────────────────────────────────────────────────────────────
@@ -149,8 +149,8 @@ def _describe_cleared(sent: SentPrompt, at: int, message: Message, *, reads_on: 
     told = [(one.tool, one.size, name or one.call) for one in known] or [(message.tool, len(message.content), name)]
     lines = []
     for tool, size, id_ in told:
-        hint = f'; {READ_RESULT.name} with {{"id": "{id_}"}} shows it' if reads_on and id_ else ""
-        lines.append(f"(A result of {tool or 'a tool'} with {size:,} characters is cleared{hint}.)")
+        hint = f'; {READ_RESULT.name} {{"id": "{id_}"}}' if reads_on and id_ else ""
+        lines.append(f"(cleared: {tool or 'a tool'}, {size:,} characters{hint})")
     if message.role == "tool":
         return "\n".join(lines)
     begin, _, rest = message.content.partition(" ")
@@ -186,37 +186,69 @@ def choose_summarized(sent: SentPrompt, limit: int, keeps: Collection[str]) -> S
     return places if sum(map(sent.measure, places)) >= limit * _WORTH else ()
 
 
+def strip_files(message: Message) -> Message:
+    """Return a message as a summary's model reads it: without files, and without what another vendor wants back."""
+    return replace(message, files=(), state=None) if message.files or message.state else message
+
+
+def split_messages(messages: Sequence[Message], most: int) -> Iterator[list[Message]]:
+    """Yield the messages in pieces of at most `most` characters; the middle of one that is longer is cut out."""
+    piece: list[Message] = []
+    left = most
+    for one in messages:
+        if len(one.content) > most:
+            one = replace(one, content=one.content[: most - most // 3] + _CUT + one.content[-(most // 3) :])
+        if piece and measure_message(one) > left:
+            yield piece
+            piece, left = [], most
+        piece.append(one)
+        left -= measure_message(one)
+    if piece:
+        yield piece
+
+
 # ── what is left out ─────────────────────────────────────────────────────────────────────────────
 
 
 def choose_dropped(sent: SentPrompt, limit: int, keeps: Collection[str]) -> Mapping[int, str]:
-    """Return what stands in the place of the oldest turns, nothing, as many as it takes; if that is not enough, the
-    last results are cut, too."""
-    fixed, excess = _find_fixed(sent, keeps), sent.size - int(limit * _GOAL)
+    """Return what stands in the place of the oldest turns, nothing, as many as it takes. The last earlier one is only
+    dropped if it does not fit; if that is not enough, what is left is cut."""
+    fixed, question = _find_fixed(sent, keeps), find_question(sent)
+    turns = [one for one in _list_turns(sent)[:-1] if fixed.isdisjoint(one) and sent.summary not in one]
+    spared = next((one for one in reversed(turns) if one[0] < question), [])
+    excess, slack = sent.size - limit, limit - int(limit * _GOAL)
     found: dict[int, str] = {}
-    for unit in list_units(sent)[:-1]:
-        if excess <= 0 and (unit.start >= sent.opening or sent.messages[unit.start].role == "user"):
-            break
-        if fixed.isdisjoint(unit) and sent.summary not in unit:
-            excess -= sum(map(sent.measure, unit))
-            found |= dict.fromkeys((at for at in unit if sent.show(at) is not None), "")
-    excess -= limit - int(limit * _GOAL)
-    return found | dict(_cut_last(sent, excess, fixed | found.keys()))
+    for turn in turns:
+        if excess + slack > 0 and turn is not spared:
+            excess -= sum(map(sent.measure, turn))
+            found |= dict.fromkeys((at for at in turn if sent.show(at) is not None), "")
+    cut = dict(_cut_texts(sent, excess, fixed | found.keys()))
+    gained = sum(sent.measure(at) - len(text) for at, text in cut.items())
+    return found | cut | (dict.fromkeys(spared, "") if gained < excess else {})
 
 
-def _cut_last(sent: SentPrompt, excess: int, fixed: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Yield the results that are left without their middles, as far as needed."""
+def _list_turns(sent: SentPrompt) -> list[list[int]]:
+    """Return the places of the turns before the question, each with all that answered it, and of the steps after it."""
+    turns: list[list[int]] = []
+    question = find_question(sent)
+    for unit in list_units(sent):
+        role = sent.messages[unit.start].role
+        if turns and unit.start < question and role == "assistant" and sent.messages[turns[-1][0]].role == "user":
+            turns[-1] += unit
+        else:
+            turns.append([*unit])
+    return turns
+
+
+def _cut_texts(sent: SentPrompt, excess: int, fixed: Collection[int]) -> Iterator[tuple[int, str]]:
+    """Yield the results that are left, and the earlier replies, without their middles, as far as needed."""
     for at in range(len(sent.messages)):
         message = sent.show(at)
-        is_result = message is not None and (message.role == "tool" or at in sent.results)
-        if excess > 0 and is_result and message is not None and at not in fixed:
+        if message is None or message.state or excess <= 0 or at in fixed:
+            continue
+        if message.role == "tool" or at in sent.results or (message.role == "assistant" and at < sent.opening):
             keep = max(_LINE, len(message.content) - excess - len(_CUT))
             if len(message.content) > keep + len(_CUT):
                 text = message.content[: keep - keep // 3] + _CUT + message.content[-(keep // 3) :]
                 excess -= len(message.content) - len(text)
                 yield at, text
-
-
-def strip_files(message: Message) -> Message:
-    """Return a message as a summary's model reads it: without files, and without what another vendor wants back."""
-    return replace(message, files=(), state=None) if message.files or message.state else message

@@ -12,11 +12,21 @@ from ..protocols import Effects, Summary, SummaryTask
 from ..run_context import current_run
 from ..run_texts import digest_history
 from ..tools.long_results import READ_RESULT, find_name
-from .compaction import Context, Window, choose_cleared, choose_dropped, choose_summarized, strip_files
+from ..values import UNUSED, Message
+from .compaction import (
+    Context,
+    Window,
+    choose_cleared,
+    choose_dropped,
+    choose_summarized,
+    split_messages,
+    strip_files,
+)
 from .deadline import Deadline
 from .sent_prompts import SentPrompt
 
 _TIERS: tuple[Tier, ...] = ("clear", "summary", "drop")
+_WORDS = 1_500  # characters of what a summary's model is told
 _LEAST = 64  # tokens of a summary
 _SHORT = 0.25  # of the room, of whose half a conversation may take a tier's share: below, none is looked up
 _REFUSED = 0.9  # of the size of a prompt that an engine refused: what is taken for the room
@@ -26,7 +36,7 @@ class Compactor:
     """Makes room for the prompts of one run. `keeps` are the tools whose last result always counts. `reads_on` says
     whether the model can read results on, and `has_hidden` whether there is one of which it was shown a part."""
 
-    __slots__ = ("_context", "_deadline", "_effects", "_keeps", "_meter", "_users", "_window", "has_hidden", "reads_on")
+    __slots__ = ("_context", "_deadline", "_effects", "_keeps", "_meter", "_users", "has_hidden", "reads_on", "window")
 
     def __init__(
         self,
@@ -38,14 +48,14 @@ class Compactor:
         keeps: Collection[str] = (),
     ) -> None:
         self._context, self._effects, self._meter, self._deadline = context, effects, meter, deadline
-        self._window, self._keeps = window, keeps
+        self.window, self._keeps = window, keeps
         self._users: tuple[str, ...] = ()
         self.reads_on, self.has_hidden = True, False
 
     async def begin(self, started: Started) -> Started:
         """Return the first event with as much of the earlier conversation as the strategy is given: from the last
         summary on, if there is one, or with a new one."""
-        history, room = started.history, self._window.room(None)
+        history, room = started.history, self.window.room(None)
         self._users = (*(one.content for one in history if one.role == "user"), started.question)
         self.has_hidden = any(one.role == "tool" and find_name(one.content) for one in history)
         if not history:
@@ -69,7 +79,7 @@ class Compactor:
     async def fit(self, sent: SentPrompt, max_tokens: int | None, step: int, *, refused: bool) -> bool:
         """Make room in a prompt for a request with a reply of `max_tokens`, or because the engine `refused` it. Return
         whether less is shown of it now."""
-        room = int(_REFUSED * sent.size) if refused else self._window.room(max_tokens)
+        room = int(_REFUSED * sent.size) if refused else self.window.room(max_tokens)
         return await self._make_room(sent, room, step)
 
     async def _make_room(self, sent: SentPrompt, room: int | None, step: int) -> bool:
@@ -104,12 +114,10 @@ class Compactor:
         an earlier conversation is kept for the runs that go on with it."""
         if not (places := choose_summarized(sent, limit, self._keeps)):
             return None
-        told = tuple([strip_files(one) for at in places if (one := sent.show(at)) is not None])
-        tokens = max(_LEAST, self._window.count(limit // 4))
+        told = [strip_files(one) for at in places if (one := sent.show(at)) is not None]
         summary = Summary()
         if not self._meter.find_forcing_limit(self._deadline.left):
-            task = SummaryTask(told, self._users, sent.pinned, tokens, step)
-            summary = await self._deadline.wait(self._effects.summarize(task))
+            summary = await self._deadline.wait(self._tell_notes(told, sent.pinned, limit, step))
         if not summary.text:
             dropped = {} if self._context.drop is None else choose_dropped(sent, limit, self._keeps)
             made = self._describe(sent, step, "drop", dropped, spent=bool(summary.usage))
@@ -123,6 +131,20 @@ class Compactor:
             await current_run().kept_texts.keep_summary(digest, after.write_shown())
         return made
 
+    async def _tell_notes(self, told: Sequence[Message], pinned: tuple[str, ...], limit: int, step: int) -> Summary:
+        """Return a summary of messages, made in several requests if they are too long for one."""
+        tokens = max(_LEAST, self.window.count(limit // 4))
+        room = int(0.8 * (self.window.room(tokens) or limit)) - _WORDS - limit // 4
+        summary, used = Summary(pinned=pinned), UNUSED
+        for piece in split_messages(told, max(_WORDS, room)):
+            before = [Message("user", summary.text)] if summary.text else []
+            task = SummaryTask((*before, *piece), self._users, summary.pinned, tokens, step)
+            summary = await self._effects.summarize(task)
+            used += summary.usage
+            if not summary.text:
+                break
+        return replace(summary, usage=used)
+
     def _describe(
         self, sent: SentPrompt, step: int, tier: Tier, texts: Mapping[int, str], *, spent: bool = False
     ) -> Compacted | None:
@@ -131,7 +153,7 @@ class Compactor:
             return None
         places = tuple(sorted(texts))
         after = sent.size - sum(map(sent.measure, places)) + sum(map(len, texts.values()))
-        sizes = self._window.count(sent.size), self._window.count(after)
+        sizes = self.window.count(sent.size), self.window.count(after)
         return Compacted(step, sent.number, tier, places, tuple(texts[at] for at in places), *sizes)
 
     async def _find_known(self, sent: SentPrompt, room: int | None) -> Sequence[Compacted]:

@@ -64,17 +64,16 @@ def drive(  # noqa: PLR0913 -- what a run needs
     meter: Meter,
     deadline: Deadline,
     price: Price = FREE,
-    context: Context = Context(),
+    compactor: Compactor | None = None,
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's,
-    `meter` has the run's budget, and `context` says how its prompts stay within the window. The last event is
+    `meter` has the run's budget, and `compactor` makes room in its prompts. The last event is
     `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails. After `Stopped`,
     raises the error of a model that never replied. Raises `LogMismatch` as the effects do, and `UsageError` as `begin`
     does."""
     begun, flow = begin(started)
-    window = Window(started.abilities.window)
-    compactor = Compactor(context, effects, meter, deadline, window, effects.lasting)
-    return partial(_Drive(flow, effects, meter, deadline, window, price, begin, effects.points, compactor).run, begun)
+    compactor = compactor or Compactor(Context(), effects, meter, deadline, Window(started.abilities.window))
+    return partial(_Drive(flow, effects, meter, deadline, compactor, price, begin, effects.points).run, begun)
 
 
 @dataclass(slots=True)
@@ -85,11 +84,10 @@ class _Drive:
     effects: Effects
     meter: Meter
     deadline: Deadline
-    window: Window
+    compactor: Compactor
     price: Price
     begin: Begin
     points: Set[Point]  # at which hooks judge
-    compactor: Compactor
     judges: Judges = field(init=False)
     opens: bool = False  # whether the next request is the first, and there is no earlier conversation
     model: str = ""  # that the run fell to, if the first gave way
@@ -275,7 +273,7 @@ class _Drive:
             fits = await self.compactor.fit(sent, request.max_tokens, step, refused=too_long is not None)
             if too_long and not fits:
                 raise too_long
-            if fits and (refusal := self._find_refusal(request)):
+            if fits and (refusal := self.meter.find_exceeded_limit(aside=True)):  # by the summary
                 return self._make_stop(refusal, FORCED)
             asked = await self._tell_request(request, sent, step, closing is not None)
             try:
@@ -284,7 +282,7 @@ class _Drive:
                 too_long = error
             else:
                 self.meter.add(replied)
-                self.window.learn(sent.size, replied.reply)
+                self.compactor.window.learn(sent.size, replied.reply)
                 return replied.reply
 
     async def _tell_request(self, request: Ask, sent: SentPrompt, step: int, closing: bool) -> Asked:
@@ -403,7 +401,7 @@ class _Drive:
         self.meter.add(retried)
 
     def _estimate_usage(self, prompt: int, characters: int) -> Usage:
-        return self.price.priced(self.window.estimate(prompt, characters))
+        return self.price.priced(self.compactor.window.estimate(prompt, characters))
 
     def _add_answer(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what

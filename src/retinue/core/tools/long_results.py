@@ -16,6 +16,7 @@ from .tool import Tool
 
 HEAD = 2_000  # characters that are shown of a result that can be read on
 _AT_ONCE = 4_000  # characters that are read at once
+_AROUND = 150  # characters before what was found
 _NAME = re.compile(r"res_[0-9a-f]{16}")
 
 
@@ -91,16 +92,18 @@ def here_calls() -> dict[str, tuple[AgentAction, Observation]]:
 
 
 def _find_lines(text: str, pattern: str, start: int) -> str:
-    wanted, found, at, more = f"*{pattern.lower()}*", list[str](), 0, 0
-    room = _AT_ONCE
+    """Return the lines with the pattern, each after the place of its first character; of long ones, what is around."""
+    wanted, found, at, more, room = f"*{pattern.lower()}*", list[str](), 0, 0, _AT_ONCE
+    first = next(filter(None, pattern.lower().split("*")), "")
     for line in text.splitlines(keepends=True):
         if at >= start and fits_pattern(wanted, line.lower()):
-            shown = f"{at}: {line.rstrip()[:room]}"
-            more += room <= 0
-            found += [shown] if room > 0 else []
+            begin = max(0, line.lower().find(first) - _AROUND) if len(line) > 4 * _AROUND else 0
+            shown = f"{at + begin}: {line[begin : begin + 4 * _AROUND].rstrip()}"
+            more += room < len(shown)
+            found += [shown] if room >= len(shown) else []
             room -= len(shown)
         at += len(line)
-    rest = f"\n({more:,} more lines)" if more else ""
+    rest = f"\n({more:,} more lines; look from a later start)" if more else ""
     return "\n".join(found) + rest if found else f"(No line has {pattern!r:.100}.)"
 
 
