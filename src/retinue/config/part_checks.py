@@ -216,7 +216,17 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks", "harness")
+        keys = (
+            *_MODEL_KEYS,
+            "strategy",
+            "instructions",
+            "questions",
+            "memory",
+            "with_memory",
+            "hooks",
+            "harness",
+            "context",
+        )
         yield from _forbid(params, keys, "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
@@ -226,7 +236,7 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
     given = params.given(*_MODELS)
     if len(given) > 1 and not (given == ["model", "script"] and params.at("model").text == "scripted"):
         yield from _forbid(params, given[1:2], f"both {given[0]!r} and ", " name the model; keep one")
-    for one in (params.at("model"), *params.at("models")):
+    for one in (params.at("model"), params.at("context").at("model"), *params.at("models")):
         yield from _check_reference(one, components, ("PromptModel",))
     if "models" in given:
         keys = ("api_key", "llm_engine", "llm_endpoint_url")

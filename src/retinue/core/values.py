@@ -217,6 +217,7 @@ class Observation(WithFields):
         usage: Tokens of agents that the tool called.
         files: What the tool returned beside text, for a model that can read it.
         data: What the tool returned for the application, as JSON. No model is shown it.
+        size: The characters of the whole result, if it is kept beside the log and `text` only has its beginning.
     """
 
     call_id: str
@@ -229,6 +230,7 @@ class Observation(WithFields):
     usage: Usage = Usage()
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
     data: Annotated[Any, UNKNOWN] = field(default=None, repr=False, hash=False)
+    size: Annotated[int, UNSAID] = 0
 
 
 @dataclass(frozen=True, slots=True)
