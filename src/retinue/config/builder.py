@@ -19,6 +19,7 @@ from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
 from ..core.component import component
+from ..core.loop.compaction import Context
 from ..core.loop.effects import Human
 from ..core.protocols import Memory, Model
 from ..core.tools.tool import Tool
@@ -265,6 +266,7 @@ class Builder:
             memory=memories,
             questions=params.get("questions", ()),
             hooks=[self._build_hook(name) for name in params.get("hooks", ())],
+            context=self._build_context(params.get("context", True)),
             **self._build_model(params),
             **common,
         )
@@ -275,6 +277,13 @@ class Builder:
         agent.instructions = "\n".join(word.strip() for word in words if word.strip())
         agent.spec = replace(agent.spec, harness=self.build_harness(spec.name))  # whose tools are among `tools`
         return agent
+
+    def _build_context(self, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if name := given.get("model"):
+            given = given | {"model": self._build_part(name) if name in self._parts else PromptModel(name)}
+        return Context(**given)
 
     def _make_harness(self, given: Any) -> Harness | None:
         if not given:

@@ -17,6 +17,7 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
 from ..core.hooks import Hook
+from ..core.loop.compaction import Context
 from ..core.protocols import Strategy
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import Tool
@@ -88,6 +89,8 @@ class SpecWriter:
         params, ours = self._write_agent_parameters(agent.spec), set[str]()
         if (harness := agent.spec.harness) is not None:
             params["harness"], ours = self._write_harness(harness, agent.name), {tool.name for tool in harness.tools}
+        if agent.spec.context != Context():
+            params["context"] = self._write_context(agent.spec.context, agent.name)
         own = [tool for tool in agent.tools if tool.name not in ours]
         params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in own])
         if agent.hooks:
@@ -142,6 +145,10 @@ class SpecWriter:
         if skills := given.get("skills"):
             given["skills"] = [self._write_path(agent, "skills", one) for one in skills]
         return given or True
+
+    def _write_context(self, context: Context, agent: str) -> dict[str, Any]:
+        given = _list_changed_settings(replace(context, model=None))
+        return given if context.model is None else given | {"model": self.add(context.model, f"{agent}_context_model")}
 
     def _write_hook(self, hook: Hook, agent: str) -> str:
         """Return the name of the component that brought a hook, or `package.module:name` of its own."""

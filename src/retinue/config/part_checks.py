@@ -166,6 +166,9 @@ _SETTINGS = (
     "llm_engine", "llm_endpoint_url", "api_key", "temperature", "effort", "verbosity", "thinking_tokens", "top_p",
     "top_k", "repetition_penalty", "max_new_tokens", "stream", "timeout",
 )  # fmt: skip
+_OF_MODELS = (
+    "strategy", "instructions", "questions", "memory", "with_memory", "hooks", "harness", "context",
+)  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 _LIMITS = {**dict.fromkeys(_STEPS, "steps"), "max_execution_time": "seconds"}  # with what they are in a budget
 _LIMITS |= {"early_stopping_method": "early_stopping_method"}
@@ -216,8 +219,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks", "harness")
-        yield from _forbid(params, keys, "an executor runs tools and has no ")
+        yield from _forbid(params, (*_MODEL_KEYS, *_OF_MODELS), "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
 
@@ -226,7 +228,7 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
     given = params.given(*_MODELS)
     if len(given) > 1 and not (given == ["model", "script"] and params.at("model").text == "scripted"):
         yield from _forbid(params, given[1:2], f"both {given[0]!r} and ", " name the model; keep one")
-    for one in (params.at("model"), *params.at("models")):
+    for one in (params.at("model"), params.at("context").at("model"), *params.at("models")):
         yield from _check_reference(one, components, ("PromptModel",))
     if "models" in given:
         keys = ("api_key", "llm_engine", "llm_endpoint_url")

@@ -23,6 +23,7 @@ ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Tier = Annotated[float, Field(gt=0, le=1)]
 Effects = Literal["read", "idempotent", "once"]
 
 
@@ -296,6 +297,16 @@ class HarnessSpec(Spec):
     helpers: Annotated[bool | HelpersSpec, Shapes()] | None = None
 
 
+class ContextSpec(Spec):
+    """The shares of the window of each tier, as in `retinue.Context`; `null` turns one off."""
+
+    results: Tier | None = None
+    clear: Tier | None = None
+    summary: Tier | None = None
+    drop: Tier | None = None
+    model: Name | None = None
+
+
 class AgentParams(Spec):
     """An agent's parameters: Retinue's own, and those of Haystack and OPEA."""
 
@@ -335,6 +346,7 @@ class AgentParams(Spec):
     answer: dict[str, Any] | None = None
     hooks: list[Name] | None = None
     harness: Annotated[bool | HarnessSpec, Shapes()] | None = None
+    context: Annotated[bool | ContextSpec, Shapes()] | None = None
     # memory: memories of this file, or OPEA's settings
     memory: Texts | None = None
     with_memory: bool | None = None

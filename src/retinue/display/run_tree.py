@@ -275,7 +275,6 @@ class Branch:
             glyphs = self._page.glyphs
             notes = [f"step {event.step}", "beside it" * event.aside, "the last" * event.closing]
             notes.append(f"the reply was not usable: {clean(event.problem)}" if event.problem else "")
-            notes.append("the window is full: oldest observations shortened" if event.shortened else "")
             title = ", ".join(filter(None, notes)) + (f" · {format_clock_time(at)}" if at else "")
             self._put(self._prefix + glyphs.fork, self._prefix + glyphs.bar, (title, BOLD))
             self._inside, self._closed = self._prefix + glyphs.bar, False

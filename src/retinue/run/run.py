@@ -19,6 +19,8 @@ from .._internal.sync_bridge import shorten_traceback
 from ..core.budgets import Meter
 from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
+from ..core.loop.compaction import Window
+from ..core.loop.compactor import Compactor
 from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
 from ..core.loop.effects import Human, LibraryEffects
@@ -183,12 +185,17 @@ class Run(Generic[Answer]):
             own = self._spec
             spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
-            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own)
+            window, context = await self._find_window(started), spec.context
+            most = context.limit_results(window)
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own, most)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
-            effects = ContinuedRun(world, self.log, regardless=self.regardless)
+            summarizer = context.model or spec.model
+            effects = ContinuedRun(world, self.log, regardless=self.regardless, summarizer=summarizer)
             meter = Meter(self.budget)
             self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
-            return drive(spec.begin, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
+            compactor = Compactor(context, effects, meter, self._deadline, Window(window), toolbox.lasting)
+            price = find_price(spec.model) or FREE
+            return drive(spec.begin, effects, started, meter, self._deadline, price, compactor)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -246,7 +253,7 @@ class Run(Generic[Answer]):
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=(*await self._deadline.wait(self._read_agents_files()), *recalled, *self._task.history),
+            history=(*recalled, *self._task.history, *await self._deadline.wait(self._read_agents_files())),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
             **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
@@ -255,6 +262,15 @@ class Run(Generic[Answer]):
     async def _read_agents_files(self) -> tuple[Message, ...]:
         named = () if self._spec.harness is None else self._spec.harness.agents_files
         return await read_agents_files(named, self._context.workspace)
+
+    async def _find_window(self, started: Started) -> int | None:
+        """Return the model's window in tokens: that of the log, unless the run goes on with what may be another."""
+        if not (self.regardless and self._begun):
+            return started.abilities.window
+        try:
+            return (await self._deadline.wait(self._find_abilities())).window
+        except ModelError:  # its first request says so
+            return started.abilities.window
 
     async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""

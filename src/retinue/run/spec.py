@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from .._internal.message_text import suggest_name
 from ..core.budgets import Budget
 from ..core.events import Started
 from ..core.hooks import Hook
+from ..core.loop.compaction import Context
 from ..core.loop.effects import Human
 from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
@@ -65,6 +66,7 @@ class RunSpec:
     deps_of: DepsFunction[Any] | None = None
     hooks: tuple[Hook, ...] = ()
     harness: Harness | None = None
+    context: Context = field(default_factory=Context)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
