@@ -30,6 +30,7 @@ from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
+from .run_texts import StoredTexts
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
 from .submissions import suspend_run
@@ -138,7 +139,8 @@ class Drive:
         asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         stored = StoredRecords(self._context.database, run.tenant, run.user, writer.count_at_once)
-        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored))
+        texts = StoredTexts(self._context.database, run, self._context.parked)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, texts=texts))
         live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
