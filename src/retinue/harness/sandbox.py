@@ -351,8 +351,8 @@ def _find_below(process: int) -> list[int]:
         with suppress(OSError, IndexError):
             children[int(one.read_bytes().rpartition(b")")[2].split()[1])].append(int(one.parent.name))
     found = [process]
-    for one in found:
-        found += children[one]
+    for parent in found:
+        found += children[parent]
     return found
 
 

@@ -31,6 +31,7 @@ from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
+from .run_texts import StoredTexts
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
 from .stored_workspace import StoredWorkspace
@@ -145,7 +146,8 @@ class Drive:
         files = None
         if wants_workspace(parts.harness, parts.tools) and not in_folder:
             files = StoredWorkspace(context.database, run, context.storage)
-        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, workspace=files))
+        texts = StoredTexts(context.database, run, context.parked)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, texts=texts, workspace=files))
         live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))

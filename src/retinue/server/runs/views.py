@@ -25,6 +25,7 @@ from ..run_session import Projection
 _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's own words, which may name its address
     "started": ("instructions",),
     "asked": ("messages",),
+    "compacted": ("pinned", "texts"),
     "retried": ("problem",),
     "judged": ("about",),
 }
