@@ -75,7 +75,7 @@ KERNEL = {
     "memory that nobody counts": _call("check(call(319, 279, at, 0)); check(call(447, 447, 0)); check(call(29, 194, 0, 4096, 0o1600))"),
     "numbers of the other table": _call("check(call(0x40000000 + 272, -1, 0x10000000) if not arm else -1)"),
     "load a module": _call("check(call(175, 105, at, 1, at)); check(call(246, 104, 0, 0, 0, 0)); check(call(169, 142, 0xfee1dead))"),
-    "clock and name": "date -s 2001-01-01 && echo ESCAPED; hostname evil && echo ESCAPED; swapoff -a && echo ESCAPED",
+    "clock and name": "date -s 2001-01-01 && echo ESCAPED; hostname evil && echo ESCAPED",
     "capabilities": "grep -i 'cap...:.*[1-9a-f]' /proc/self/status && echo ESCAPED; grep -q 'NoNewPrivs:.1' /proc/self/status || echo ESCAPED",
     "programs of root": "su -c id root < /dev/null && echo ESCAPED; sudo -n id && echo ESCAPED; passwd -d root && echo ESCAPED; "
     "find /usr -perm -4000 -newer /nothing 2>/dev/null; cp /usr/bin/env e; chmod u+s e; ./e true; [ \"$(id -u)\" = 0 ] && echo ESCAPED",
@@ -85,9 +85,9 @@ KERNEL = {
 }
 PROCESSES = {
     "signals to the host": "kill -9 {process} && echo ESCAPED; kill -9 -1; kill -9 1; true",
-    "see the host's processes": "ls /proc | grep -x {process} && echo ESCAPED; cat /proc/*/cmdline | tr '\\0' ' ' | grep {marker} && echo ESCAPED",
+    "see the host's processes": "ls /proc | grep -x {process} && echo ESCAPED; cat /proc/*/cmdline | tr '\\0' ' ' | grep 'sleep [6]00' && echo ESCAPED",
     "trace": _call("check(call(101, 117, 16, 1, 0, 0)); check(call(101, 117, 16, {process}, 0, 0)); check(call(310, 270, 1, at, 1, at, 1, 0))"),
-    "the environment": "env | grep {secret}; cat /proc/*/environ | grep -a {secret}; set | grep -i 'key\\|token' && echo ESCAPED",
+    "the environment": "env | grep {secret}; cat /proc/*/environ | grep -a {secret}; env | grep -i 'key\\|token' && echo ESCAPED",
     "memory of the first process": "dd if=/proc/1/mem bs=1 count=1 && echo ESCAPED; cat /proc/1/maps | grep {marker} && echo ESCAPED",
     "a daemon": "(setsid sh -c 'trap \"\" TERM HUP INT; sleep 3; echo late > /workspace/late' >/dev/null 2>&1 &) ; exit 0",
     "a daemon of a daemon": "python3 -c \"import os,time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n"

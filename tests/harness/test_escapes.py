@@ -23,7 +23,7 @@ from retinue.harness.sandbox import Sandbox
 from retinue.harness.shell import run_in_workspace
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: make sandbox")
-SMALL = Sandbox(seconds=2.5, memory=200_000_000, processes=30, output=4_000, disk=20_000_000)
+SMALL = Sandbox(seconds=1.2, memory=200_000_000, processes=30, output=4_000, disk=20_000_000)
 ESCAPED = re.compile(r"^ESCAPED", re.MULTILINE)
 
 
@@ -87,7 +87,7 @@ async def find_escape(host: Host, command: str, folder: Path) -> str:
     workspace = FolderWorkspace(folder / "files")
     await workspace.change_files({"a.txt": b"the first", "sub/b.txt": b"the second"}, "first")
     began = time.monotonic()
-    result = await run_in_workspace(workspace, host.fill(command), 2.5, SMALL, {})
+    result = await run_in_workspace(workspace, host.fill(command), 1.2, SMALL, {})
     took = time.monotonic() - began
     text = f"{result.text}{await workspace.read_files([one.path for one in await workspace.list_files()])}"
     links = [str(one) for one in workspace.folder.rglob("*") if not (one.is_file() or one.is_dir()) or one.is_symlink()]
@@ -95,7 +95,7 @@ async def find_escape(host: Host, command: str, folder: Path) -> str:
         "it says so": bool(ESCAPED.search(text)),
         "it has the secret": host.secret in text,
         host.find_harm(): True,
-        f"it took {took:.1f} s": took > 4.0,
+        f"it took {took:.1f} s": took > 3.0,
         "its result is long": len(result.text) > 8_000,
         "its result has controls": any(ord(one) < 32 and one not in "\n\t" for one in result.text),
         f"processes are left: {list_below(os.getpid())}": bool(list_below(os.getpid())),
