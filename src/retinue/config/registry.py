@@ -170,7 +170,11 @@ COMPONENTS: Mapping[str, TypeEntry] = {
 
 MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an agent's `memory` may name
 
-TOOLS: Mapping[str, TypeEntry] = {name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")}
+_IN_WORKSPACE = ("list_files", "read_file", "write_file", "edit_file", "search_files")
+TOOLS: Mapping[str, TypeEntry] = {
+    **{name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")},
+    **{name: TypeEntry(f"retinue.harness.workspace_tools:{name}") for name in _IN_WORKSPACE},
+}
 
 _PYTHON_ROOTS = ("retinue.tools",)
 ROOTS = tuple(INPUTS)  # the inputs of a pipeline

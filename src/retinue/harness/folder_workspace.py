@@ -30,7 +30,7 @@ from ..core.workspace import (
     check_size,
     normalize_path,
 )
-from ..errors import UsageError
+from ..errors import NotDone, UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for a writer
@@ -60,7 +60,7 @@ class FolderWorkspace:
         self._seen = {path: (state, version) for path, state in self._scan()}
 
     async def list_files(self, version: int | None = None) -> Sequence[WorkspaceFile]:
-        """Return the files of the newest version. Raises `UsageError` for any other."""
+        """Return the files of the newest version. Raises `NotDone` for any other."""
         self._check(version)
         return await run_in_thread(self._list)
 
@@ -71,11 +71,11 @@ class FolderWorkspace:
         return {path: content for path, content in found.items() if content is not None}
 
     async def read_file(self, path: str, version: int | None = None) -> bytes:
-        """Return the content of a file. Raises `UsageError` if there is none."""
+        """Return the content of a file. Raises `NotDone` if there is none."""
         self._check(version)
         content = await run_in_thread(partial(self._read, normalize_path(path)))
         if content is None:
-            raise UsageError(f"there is no file {path[:200]}")
+            raise NotDone(f"there is no file {path[:200]}")
         return content
 
     async def change_files(self, changes: Mapping[str, bytes | None], key: str) -> WorkspaceChange:
@@ -95,7 +95,7 @@ class FolderWorkspace:
 
     def _check(self, version: int | None) -> None:
         if version not in (None, self.version):
-            raise UsageError(f"a folder has only the newest version of its files, {self.version}, not {version}")
+            raise NotDone(f"a folder has only the newest version of its files, {self.version}, not {version}")
 
     def _scan(self) -> Iterator[tuple[str, _State]]:
         """Yield the files by their paths. Links and what is no file are left out."""
@@ -103,14 +103,14 @@ class FolderWorkspace:
         for place, _, names, held in os.fwalk(self.folder, follow_symlinks=False):
             inside = Path(place).relative_to(self.folder)
             for name in names:
-                with suppress(OSError, UsageError):  # gone meanwhile, or no path of ours
+                with suppress(OSError, NotDone):  # gone meanwhile, or no path of ours
                     path = normalize_path(str(inside / name))
                     said = os.stat(name, dir_fd=held, follow_symlinks=False)
                     if stat.S_ISREG(said.st_mode):
                         found += 1
                         yield path, _State(said.st_size, said.st_mtime_ns, said.st_ino)
             if found > MOST_FILES:
-                raise UsageError(f"the workspace {self.folder.name} has more than {MOST_FILES:,} files")
+                raise NotDone(f"the workspace {self.folder.name} has more than {MOST_FILES:,} files")
 
     def _list(self) -> list[WorkspaceFile]:
         new = (None, self.version)  # whatever changed it since, it is as this version has it
@@ -147,7 +147,7 @@ class FolderWorkspace:
             try:
                 said = os.fstat(file)
                 if not stat.S_ISREG(said.st_mode) or said.st_size > MOST_BYTES:
-                    raise UsageError(f"{path} is no file of at most {MOST_BYTES:,} bytes")
+                    raise NotDone(f"{path} is no file of at most {MOST_BYTES:,} bytes")
                 with os.fdopen(file, "rb", closefd=False) as opened:
                     return opened.read()
             finally:
@@ -190,7 +190,7 @@ class FolderWorkspace:
             raise
         except OSError as error:
             why = "a link or a file is in the way" if error.errno in (ENOTDIR, ELOOP) else error.strerror
-            raise UsageError(f"{path} cannot be used: {why}") from error
+            raise NotDone(f"{path} cannot be used: {why}") from error
         finally:
             os.close(held)
 

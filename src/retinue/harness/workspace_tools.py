@@ -16,20 +16,20 @@ from ..core.schema.json_schema import compile_pattern
 from ..core.tools.result import ToolReturn, take_file
 from ..core.tools.tool import tool
 from ..core.workspace import Workspace, WorkspaceChange, WorkspaceFile, normalize_path
-from ..errors import DataError, NotDone, ToolError
+from ..errors import DataError, NotDone
 
 WORKSPACE_WORDS = (
     "You have a workspace: files under relative paths, which stay there between your steps. What users upload is in "
     "uploads/. Results that are longer than a screen belong in files."
 )
-_SHOWN = 16_000  # characters of what a model is shown at a time
+_SHOWN, _MOST = 16_000, 17_000  # characters of what a model is shown at a time, with what is said about it
 _LISTED, _FOUND, _WIDE = 400, 100, 400  # files; places; characters of a line that was found
 _AT_ONCE, _SEARCHED = 100, 1_000_000  # files that are read together; bytes of one that is searched
 _COMPARED = 20_000  # lines among which the nearest is looked for
 _Line = Annotated[int, Field(ge=1)]
 
 
-@tool(effects="read", polls=True)
+@tool(effects="read", polls=True, max_result=_MOST)
 async def list_files(folder: str = "") -> str:
     """List the files of the workspace with their sizes in bytes; of all folders, or of one."""
     files, below = await _find_workspace().list_files(), f"{normalize_path(folder)}/" if folder.strip("./ ") else ""
@@ -41,7 +41,7 @@ async def list_files(folder: str = "") -> str:
     return _join(lines, f"… {{}} of {len(found):,} files are shown: name a folder, or use search_files", len(found))
 
 
-@tool(effects="read", polls=True)
+@tool(effects="read", polls=True, max_result=_MOST)
 async def read_file(path: str, first_line: _Line = 1, last_line: _Line | None = None) -> str:
     """Read a text file of the workspace, or some of its lines (the first is 1); look at an image or a PDF."""
     content = await _find_workspace().read_file(path)
@@ -52,7 +52,7 @@ async def read_file(path: str, first_line: _Line = 1, last_line: _Line | None = 
     if lines[-1] == "" and len(lines) > 1:
         lines.pop()
     if first_line > len(lines):
-        raise ToolError(f"{path} has only {len(lines):,} lines")
+        raise NotDone(f"{path} has only {len(lines):,} lines")
     wanted = lines[first_line - 1 : last_line]
     most = f"… {path} has {len(lines):,} lines, of which {first_line:,} to {{}} are shown"
     return _join(wanted, most, len(wanted), first_line - 1) or "(The file is empty.)"
@@ -74,16 +74,16 @@ async def edit_file(path: str, old: str, new: str) -> ToolReturn:
     if change is None:  # else an earlier drive of this run made it, and died
         text = _decode(await workspace.read_file(path))
         if text is None:
-            raise ToolError(f"{path} is no text, so it cannot be edited")
+            raise NotDone(f"{path} is no text, so it cannot be edited")
         if "\r\n" in text and "\r" not in old:
             old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
         if problem := _find_problem(text, old, new):
-            raise ToolError(f"{path} is not changed: {problem}")
+            raise NotDone(f"{path} is not changed: {problem}")
         change = await workspace.change_files({path: text.replace(old, new).encode("utf-8", "replace")}, key)
     return _describe(change, f"{path} is changed.")
 
 
-@tool(effects="read", polls=True)
+@tool(effects="read", polls=True, max_result=_MOST)
 async def search_files(pattern: str, among: Literal["contents", "names"] = "contents", files: str = "*") -> str:
     """Search the workspace: for lines that match a regular expression (RE2, such as `def \\w+_file|TODO`), in the
     files whose names match `files` (such as `*.py`); or, among names, for files such as `*test*`."""
@@ -178,11 +178,11 @@ def _matches(path: str, pattern: str) -> bool:
 
 async def _search(workspace: Workspace, files: Sequence[WorkspaceFile], pattern: str) -> list[str]:
     """Return the lines that match, at least one more than are shown if there are more. RE2 takes time in proportion to
-    the text, whatever a model asks for. Raises `ToolError` for a pattern that is none."""
+    the text, whatever a model asks for. Raises `NotDone` for a pattern that is none."""
     try:
         matcher = compile_pattern(pattern)
     except DataError as error:
-        raise ToolError(str(error)) from error
+        raise NotDone(str(error)) from error
     found: list[str] = []
     for start in range(0, len(files), _AT_ONCE):
         contents = await workspace.read_files([one.path for one in files[start : start + _AT_ONCE]])

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from .._internal.concurrency import run_in_thread
 from ..core.workspace import WorkspaceChange, WorkspaceFile, check_size, normalize_path
-from ..errors import UsageError
+from ..errors import NotDone
 from ..limits import LimitReached
 from ..limits.quotas import check_workspace
 from ..store import workspaces
@@ -35,7 +35,7 @@ class StoredWorkspace:
     quota: Quota | None = None
 
     async def list_files(self, version: int | None = None) -> Sequence[WorkspaceFile]:
-        """Return the files of a version, sorted. Raises `UsageError` if it is not there."""
+        """Return the files of a version, sorted. Raises `NotDone` if it is not there."""
         return await self._read(workspaces.list_files, version=version)
 
     async def read_files(self, paths: Iterable[str], version: int | None = None) -> Mapping[str, bytes]:
@@ -45,10 +45,10 @@ class StoredWorkspace:
         return await run_in_thread(partial(workspaces.unpack, kept))
 
     async def read_file(self, path: str, version: int | None = None) -> bytes:
-        """Return the content of a file. Raises `UsageError` if there is none."""
+        """Return the content of a file. Raises `NotDone` if there is none."""
         for content in (await self.read_files([path], version)).values():
             return content
-        raise UsageError(f"there is no file {path[:200]}")
+        raise NotDone(f"there is no file {path[:200]}")
 
     async def find_change(self, key: str) -> WorkspaceChange | None:
         """Return the change that was made under this key."""
@@ -76,13 +76,13 @@ class StoredWorkspace:
             try:
                 check_workspace(connection, view, size)
             except LimitReached as error:
-                raise UsageError(f"nothing is written: {error}") from error
+                raise NotDone(f"nothing is written: {error}") from error
 
         return workspaces.change_files(connection, self.run, packed, key, check)
 
 
 def _pack(changes: Mapping[str, bytes | None]) -> dict[str, workspaces.Blob | None]:
-    """Return changes as they are kept. Raises `UsageError` for a path that is none, or a file that is too large."""
+    """Return changes as they are kept. Raises `NotDone` for a path that is none, or a file that is too large."""
     wanted = {normalize_path(path): content for path, content in changes.items()}
     return {
         path: None if content is None else workspaces.Blob.of(check_size(path, content))

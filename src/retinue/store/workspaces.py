@@ -23,7 +23,7 @@ from ..core.workspace import (
     WorkspaceFile,
     check_clash,
 )
-from ..errors import UsageError
+from ..errors import NotDone
 from .clock import CLOCK
 from .prepared_statements import bound_insert, insert_once
 from .run_row import RunRow
@@ -71,7 +71,7 @@ def place_of(connection: Connection, run: RunRow) -> Place:
 
 
 def list_files(connection: Connection, workspace: str, version: int | None = None) -> list[WorkspaceFile]:
-    """Return the files of a version, sorted. Raises `UsageError` if it is not there."""
+    """Return the files of a version, sorted. Raises `NotDone` if it is not there."""
     query = select(_files.path, _files.size, _files.version).where(*_in_version(connection, workspace, version))
     return sorted(WorkspaceFile(*row) for row in connection.execute(query))
 
@@ -144,7 +144,7 @@ def change_files(
     version, added = row.version + 1, [path for path in new if path not in there]
     count = row.files + len(added) - len([path for path in ended if path not in new])
     if added and count > MOST_FILES:
-        raise UsageError(f"a workspace has at most {MOST_FILES:,} files, and would have {count:,}")
+        raise NotDone(f"a workspace has at most {MOST_FILES:,} files, and would have {count:,}")
     for some in _batch(ended):
         mine = (_files.workspace_id == place.id, _there, _files.path.in_(some))
         connection.execute(update(workspace_files).where(*mine).values(until=version))
@@ -208,7 +208,7 @@ def _in_version(connection: Connection, workspace: str, version: int | None) -> 
     query = select(columns.version).where(columns.workspace_id == workspace, columns.version == version)
     if version and connection.execute(query).first() is None:
         newest = find_version(connection, workspace)
-        raise UsageError(f"the workspace has no version {version}; the newest is {newest}")
+        raise NotDone(f"the workspace has no version {version}; the newest is {newest}")
     until = or_(_there, _files.until > version)
     return [_files.workspace_id == workspace, _files.version <= version, until]
 
@@ -238,7 +238,7 @@ def _current(connection: Connection, workspace: str, paths: Iterable[str]) -> It
 
 
 def _check_folders(connection: Connection, workspace: str, added: Collection[str]) -> None:
-    """Raise `UsageError` if a new file is where a folder is, or below a file."""
+    """Raise `NotDone` if a new file is where a folder is, or below a file."""
     above = {path[:at] for path in added for at, letter in enumerate(path) if letter == "/"}
     files = {*added, *(row.path for row in _current(connection, workspace, above))}
     check_clash(added, files)
@@ -246,7 +246,7 @@ def _check_folders(connection: Connection, workspace: str, added: Collection[str
         below = or_(*(and_(_files.path > f"{path}/", _files.path < f"{path}0") for path in some))
         inner = select(_files.path).where(_files.workspace_id == workspace, _there, below).limit(1)
         if (found := connection.execute(inner).scalar()) is not None:
-            raise UsageError(f"there is a folder with this name, which has {found}")
+            raise NotDone(f"there is a folder with this name, which has {found}")
 
 
 def _put_blobs(

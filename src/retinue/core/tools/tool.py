@@ -350,6 +350,7 @@ def tool(
     return_direct: bool = ...,
     reflections: int = ...,
     not_done: tuple[type[BaseException], ...] | str = ...,
+    max_result: int = ...,
     examples: tuple[ToolExample, ...] = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
