@@ -26,7 +26,7 @@ from .sandbox import give, prepare_base, walk
 _AT_ONCE = 200  # files that are read together
 _TICK = 50_000_000  # nanoseconds, more than the time of a file is exact
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
-_idle: weakref.WeakKeyDictionary[Workspace, list[Checkout]] = weakref.WeakKeyDictionary()
+_idle: dict[int, list[Checkout]] = {}  # by the ids of their workspaces, while these live
 
 
 class _Kept(NamedTuple):
@@ -166,9 +166,14 @@ class Checkout:
 async def check_out(workspace: Workspace, most: int) -> AsyncIterator[Checkout]:
     """Yield a folder with the files of the workspace, which have at most `most` bytes. After an error it is not used
     again. Raises `NotDone`, and what the workspace raises."""
-    idle = _idle.setdefault(workspace, [])
-    checkout = idle.pop() if idle else await run_in_thread(Checkout)
-    await checkout.update(workspace, most)
+    if id(workspace) not in _idle:
+        weakref.finalize(workspace, _idle.pop, id(workspace), None)
+    idle = _idle.setdefault(id(workspace), [])
+    try:
+        checkout = idle.pop() if idle else await run_in_thread(Checkout)
+        await checkout.update(workspace, most)
+    except (UsageError, OSError) as error:
+        raise NotDone(f"the command was not run: {error}") from error
     yield checkout
     if not checkout.is_spoilt:
         idle.append(checkout)

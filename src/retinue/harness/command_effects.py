@@ -13,7 +13,7 @@ from typing import Any
 from ..core.tools.tool import Effects
 
 _READING = frozenset(
-    "[ basename cat cmp comm cut date df diff dirname du echo egrep false fgrep file find fold grep head hexdump id "
+    "[ basename cat cd cmp comm cut date df diff dirname du echo egrep false fgrep file find fold grep head hexdump id "
     "jq ls md5sum nl od paste printf pwd realpath rg seq sha1sum sha256sum sort stat strings tac tail test tr tree "
     "true type uname uniq wc which xxd".split()
 )
@@ -27,7 +27,7 @@ _WRITING_OPTIONS: Mapping[str, str] = {
     "git": r"--output.*|-O.*|--open.*|--ext-diff|--textconv",
 }
 _TOKEN = re.compile(
-    r"""[ \t]*(?:(?P<joint>\|\|?|&&|;)|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
+    r"""[ \t]*(?:(?P<quiet>[12]?>(?:&1|/dev/null))|(?P<joint>\|\|?|&&|;)|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
 )
 
 
@@ -49,7 +49,7 @@ def _split_parts(command: str) -> Iterator[list[str]]:
         if found["joint"]:
             yield words
             words = []
-        else:
+        elif found["word"]:
             words += shlex.split(found["word"])
     yield words
 

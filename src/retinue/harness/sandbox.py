@@ -189,7 +189,8 @@ class Sandbox:
         used = 0
         for files, (entry, depth) in enumerate(walk([base / "work", base / "tmp"])):
             with suppress(OSError):
-                used += entry.stat(follow_symlinks=False).st_blocks * 512
+                said = entry.stat(follow_symlinks=False)
+                used += max(said.st_size, said.st_blocks * 512)  # of a sparse file, what it would be elsewhere
             if files > MAX_FILES or depth > MAX_DEPTH:
                 return f"it made more than {MAX_FILES:,} files, or folders more than {MAX_DEPTH} levels deep"
             if used > self.disk:
