@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.tools.tool import Tool
-from .helpers import Helpers, read_helpers
+from .helpers import Helpers
 from .todos import write_todos
 
 
@@ -28,7 +28,7 @@ class Harness:
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        helpers = read_helpers(self.helpers)
+        helpers = Helpers() if self.helpers is True else self.helpers
         return [*([write_todos] if self.todos else []), *(helpers.tools if helpers else [])]
 
     @property

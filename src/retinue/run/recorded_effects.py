@@ -39,6 +39,7 @@ from ..core.loop.judging import ASKS
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS
+from ..core.tools.helpers import RunHelpers
 from ..core.values import AgentAction, Decision, Message, Observation, StopReason
 from ..errors import LogMismatch, WindowExceeded
 
@@ -96,12 +97,13 @@ class RecordedEffects:
     words.
     """
 
-    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "points")
+    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "helpers", "points")
 
     def __init__(self, log: Sequence[NumberedEvent], kept: int, points: Iterable[Point] = ()) -> None:
         self._log = _select_repeated(log)
         judged = [one.event.point for one in self._log if isinstance(one.event, Judged)]
         self.points = frozenset((*points, *judged))
+        self.helpers = RunHelpers({})  # none: the log has what became of them
         self._at = 0
         self._kept = kept
         self._prompts: PromptNumbers | None = None  # once the log has other words
@@ -205,15 +207,6 @@ class RecordedEffects:
         recorded = self._coming
         return recorded.shortened if isinstance(recorded, Asked) else characters
 
-    async def tell_ended(self, observation: Observation) -> Observation:
-        """Return the observation as it is: the log has all news."""
-        return observation
-
-    @property
-    def at_work(self) -> Sequence[str]:
-        """Nobody works at what is recorded."""
-        return ()
-
     @property
     def elapsed(self) -> float:
         """The seconds that models and tools took according to the log."""
@@ -235,6 +228,7 @@ class ContinuedRun(RecordedEffects):
         self._world = world
         self._regardless = regardless
         self._toolbox = world.toolbox
+        self.helpers = world.toolbox.helpers
 
     def call(self, action: AgentAction, share: Callable[[], Budget]) -> Coroutine[Any, Any, Observation]:
         """Run `action`; gives its observation."""
@@ -255,15 +249,6 @@ class ContinuedRun(RecordedEffects):
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Note an observation, live or recorded."""
         self._toolbox.remember(action, observation)
-
-    async def tell_ended(self, observation: Observation) -> Observation:
-        """Return the observation, with the news of helpers."""
-        return await self._toolbox.helpers.tell_ended(observation)
-
-    @property
-    def at_work(self) -> Sequence[str]:
-        """The helpers in the background."""
-        return self._toolbox.helpers.at_work
 
     async def judge(self, point: Point, event: Any, step: int) -> Judgement:
         """Return what hooks said of an event that the log has, or say now of another. A request that has other words

@@ -65,15 +65,7 @@ class Toolbox:
     `keep` stores files that a tool returned, and says why it cannot. Helpers are made of the run's `spec`."""
 
     __slots__ = (
-        "_calls",
-        "_delegate",
-        "_doubts",
-        "_keep",
-        "_records",
-        "_run",
-        "_seen",
-        "_settled",
-        "_tools",
+        *("_calls", "_delegate", "_doubts", "_keep", "_records", "_run", "_seen", "_settled", "_tools"),
         "helpers",
     )
 
