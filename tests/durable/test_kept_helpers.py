@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fakes.until import until_async
 from retinue import Agent, Decision, PromptModel, StopReason, Tool
 from retinue.core.events import Event, Observed, Stopped
 from retinue.core.run_context import idempotency_key
@@ -109,9 +110,12 @@ async def test_a_cancel_ends_the_helpers(any_url: str, tmp_path: Path) -> None:
     done = await work
     await asyncio.wait_for(all_ended.wait(), 1)
     assert done.stop_reason is StopReason.CANCELLED
-    await agent.runs.close_async()
-    last = [log[-1] for log in (await agent.runs.result_async(run.key)).children.values()]
-    assert [one.reason for one in last if isinstance(one, Stopped)] == [StopReason.CANCELLED] * HELPERS
+
+    async def cancelled() -> bool:
+        last = [log[-1] for log in (await agent.runs.result_async(run.key)).children.values()]
+        return [one.reason for one in last if isinstance(one, Stopped)] == [StopReason.CANCELLED] * HELPERS
+
+    await until_async(cancelled, 1)
     await agent.runs.close_async()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -133,7 +133,6 @@ class _Counted:
     limit: float
     used: float = 0
     dearest: float = 0
-    held: float = 0  # by helpers in the background
 
     def add(self, usage: Usage, *, one_request: bool) -> None:
         more = getattr(usage, _COUNTED[self.name])
@@ -142,7 +141,7 @@ class _Counted:
 
     @property
     def left(self) -> float:
-        left = self.limit - self.used - self.held
+        left = self.limit - self.used
         return left if left > _NOTHING * self.limit else 0
 
     @property
@@ -192,22 +191,22 @@ class Meter:
                 counted.add(observation.usage, one_request=False)
             self._replies += observation.usage.requests
             self._children += observation.usage.runs
-        if any(observation.helpers for observation in observations):
-            self._hold_shares([state for observation in observations for state in observation.helpers])
+        self._hold_shares(state for observation in observations for state in observation.helpers)
         stale = bool(observations) and all(observation.stale for observation in observations)
         self.stale_steps = self.stale_steps + 1 if stale else 0
 
-    def _hold_shares(self, states: Sequence[HelperState]) -> None:
-        """Hold what helpers in the background may use, until they have ended: then what they used is counted."""
-        self._held |= {state.call: state.share for state in states if not state.ended}
-        for state in states:
-            if state.ended:
-                self._held.pop(state.call, None)
-        for counted in self._counted:
-            counted.held = sum(share.get(counted.name, 0) for share in self._held.values())
-
-    def _sum_held(self, name: str) -> int:
-        return sum(share.get(name, 0) for share in self._held.values())
+    def _hold_shares(self, states: Iterable[HelperState]) -> None:
+        """Count as used what helpers in the background may use, until they have ended."""
+        for state in sorted(states, key=lambda one: one.ended):
+            share, sign = (self._held.pop(state.call, None), -1) if state.ended else (state.share, 1)
+            if share is None:
+                continue
+            if not state.ended:
+                self._held[state.call] = share
+            for counted in self._counted:
+                counted.used += sign * share.get(counted.name, 0)
+            self._replies += sign * share.get("total_steps", 0)
+            self._children += sign * (share.get("children", 0) + 1)
 
     @property
     def stagnated(self) -> bool:
@@ -228,8 +227,7 @@ class Meter:
 
     def _exhausts(self, *, more: int) -> bool:
         """Return whether so many `more` replies would be the last of all models."""
-        used = self._replies + self._sum_held("total_steps")
-        return self.budget.replies is not None and used + more >= self.budget.replies
+        return self.budget.replies is not None and self._replies + more >= self.budget.replies
 
     def find_exceeded_limit(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
@@ -288,10 +286,8 @@ class Meter:
         budget = self.budget
         counted = {one.name: one.left / parts for one in self._counted}
         rest: dict[str, int | None] = {name: int(left) for name, left in counted.items() if name in TOKENS}
-        replies, children = self._replies + self._sum_held("total_steps"), self._children + len(self._held)
-        children += self._sum_held("children")
-        rest["total_steps"] = None if budget.replies is None else (budget.replies - replies - 1) // parts
-        rest["children"] = None if budget.children is None else (budget.children - children) // parts
+        rest["total_steps"] = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
+        rest["children"] = None if budget.children is None else (budget.children - self._children) // parts
         rest["depth"] = budget.depth
         if counted.get("cost") == 0:
             raise BudgetSpent("the team's budget of cost is spent")

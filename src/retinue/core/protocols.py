@@ -14,6 +14,7 @@ from .events import Compacted, Delta, Event, Point, Started
 from .hooks import Judgement
 from .prompt import Ask, Prompt, write_plain
 from .schema.patterns import Constraint
+from .tools.helpers import RunHelpers
 from .tools.tool import Tool
 from .values import (
     UNUSED,
@@ -309,13 +310,9 @@ class Effects(Protocol):
         """Note an observation, live or recorded."""
         ...
 
-    async def tell_ended(self, observation: Observation) -> Observation:
-        """Return the observation, with the news of the helpers in the background that have ended."""
-        ...
-
     @property
-    def at_work(self) -> Sequence[str]:
-        """The calls of the helpers in the background that have not ended, as far as the log says."""
+    def helpers(self) -> RunHelpers:
+        """The helpers of the run."""
         ...
 
     @property

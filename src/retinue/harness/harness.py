@@ -9,7 +9,7 @@ from pathlib import Path
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .folder_workspace import FolderWorkspace, temporary_workspace
-from .helpers import Helpers, read_helpers
+from .helpers import Helpers
 from .sandbox import Sandbox
 from .shell import SHELL_WORDS, make_run_command, run_command
 from .skills import Skill, describe_skills, load_skills, make_read_skill
@@ -58,7 +58,7 @@ class Harness:
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        helpers = read_helpers(self.helpers)
+        helpers = Helpers() if self.helpers is True else self.helpers
         return [
             *(WORKSPACE_TOOLS if self.workspace is not False else ()),
             *([self._make_shell()] if self.shell is not False else ()),

@@ -73,16 +73,23 @@ class HelperMaker:
             raise UsageError("description: it is empty; say what is to be done")
         agent, background = str(given.get("agent") or ""), bool(given.get("background"))
         words, names = str(given.get("instructions") or ""), given.get("tools")
+        own = {name: tool for name, tool in tools.items() if self._can_pass_on(tool)}
         if agent:
             if words or names:
                 raise UsageError("a named agent has instructions and tools of its own: leave these out, or the agent")
-            _check_agent(agent, tools)
+            agents = [name for name, tool in own.items() if is_member(tool)]
+            if agent not in agents:
+                there = suggest_name(agent, agents) if agents else "there are none: leave it out"
+                raise UsageError(f"agent: {agent[:80]!r} is no agent among your tools; {there}")
+            if own[agent].approval:
+                raise UsageError(f"agent: a person has to approve each call of {agent}: call it by its own tool")
             return HelperOrder(agent=agent, background=background)
-        own = {name: tool for name, tool in tools.items() if self._can_pass_on(tool)}
         if unknown := [name for name in names or () if name not in own]:
             why = f"{unknown[0][:80]!r} is none of your tools that a helper can have"
             raise UsageError(f"tools: {why}; {suggest_name(unknown[0], own) if own else 'there are none'}")
-        wanted = [name for name in own if names is None or name in names or _reads_for(own[name], names)]
+        if names is not None and "task" in names:
+            names = [*names, RESULT]
+        wanted = [name for name in own if names is None or name in names]
         asked = [name for name in wanted if own[name].approval]
         return HelperOrder("", words, wanted, asked, self.limits.depth - 1, background)
 
@@ -99,24 +106,6 @@ class HelperMaker:
         return not (getattr(something, "passes_conversation", False) or getattr(something, "is_of_client", False))
 
 
-def _reads_for(tool: Tool, names: list[str]) -> bool:
-    """Whether a tool is the one that belongs to `task`, which is among the `names`."""
-    return reads_helpers(tool) and "task" in names
-
-
-def _check_agent(name: str, tools: Mapping[str, Tool]) -> None:
-    agents = [
-        one.name
-        for one in tools.values()
-        if is_member(one) and not getattr(one.something, "passes_conversation", False)
-    ]
-    if name not in agents:
-        there = suggest_name(name, agents) if agents else "there are none: leave it out"
-        raise UsageError(f"agent: {name[:80]!r} is no agent among your tools; {there}")
-    if tools[name].approval:
-        raise UsageError(f"agent: a person has to approve each call of {name}: call it by its own tool")
-
-
 @dataclass(frozen=True, slots=True)
 class HelperReader:
     """What the tool `task_result` is. A run knows it by `reads_helpers`, and finds the answer itself."""
@@ -128,6 +117,5 @@ class HelperReader:
         raise NotDone("helpers are made within a run")
 
 
-def read_helpers(given: Helpers | bool) -> Helpers | None:
-    """Return the limits of an agent's helpers; `None` if it makes none."""
-    return (Helpers() if given else None) if isinstance(given, bool) else given
+task, task_result = Helpers().tools
+"""The two tools of helpers, as they are without settings: whoever has one needs the other."""

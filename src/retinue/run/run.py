@@ -16,7 +16,7 @@ from typing import Any, Generic
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
 from .._internal.sync_bridge import shorten_traceback
-from ..core.budgets import Meter
+from ..core.budgets import BudgetSpent, Meter
 from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
 from ..core.loop.compaction import Window
@@ -32,15 +32,7 @@ from ..core.run_context import RunContext, charge_usage, current_run, enter_run_
 from ..core.run_log import log_event
 from ..core.run_result import RESTING, RunResult, find_ending, find_last_version, fold_result, sum_usage
 from ..core.schema.answers import Answer
-from ..core.tools.delegation import (
-    Delegate,
-    MemberAnswer,
-    MemberCall,
-    Pending,
-    answer_of,
-    lost_answer,
-    with_effects,
-)
+from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
 from ..core.workspace import Workspace
@@ -381,34 +373,20 @@ class NestedRuns:
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
-        if not member.in_background:
-            return await self._run(member)
-        self._go_on(member)
-        task = self._tasks.get(member.call)
-        return lost_answer(member) if task is None else await asyncio.shield(task)
+        return await (asyncio.shield(self._tasks[member.call]) if member.in_background else self._run(member))
 
     async def begin_helper(self, helper: MemberCall) -> None:
         """Run a helper beside its caller."""
-        self._tasks.setdefault(helper.call, asyncio.create_task(self._run(helper), name=helper.name))
+        self._tasks[helper.call] = asyncio.create_task(self._run(helper), name=helper.name)
 
-    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer]:
-        """Return how those helpers ended that have."""
-        found = {}
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer | None]:
+        """Return how those helpers ended that have, and let those go on that an earlier drive began."""
         for one in helpers:
-            self._go_on(one)
-            task = self._tasks.get(one.call)
-            if task is None:
-                found[one.call] = lost_answer(one)
-            elif task.done() and not isinstance(task.exception(), Pending):
-                failed = task.exception()
-                text = f"{one.name} failed: {describe_error(failed)}" if failed else ""
-                found[one.call] = MemberAnswer("failed", text, Usage(runs=1), 0.0) if failed else task.result()
-        return found
-
-    def _go_on(self, helper: MemberCall) -> None:
-        """Let a helper go on that an earlier drive began."""
-        if helper.call not in self._tasks and helper.call in self.earlier.children:
-            self._tasks[helper.call] = asyncio.create_task(self._run(helper), name=helper.name)
+            if one.call not in self._tasks and self.can_continue(one.call):
+                await self.begin_helper(one)
+        tasks = {one.call: self._tasks.get(one.call) for one in helpers}
+        over = {call: one for call, one in tasks.items() if one is None or (one.done() and one.exception() is None)}
+        return {call: None if task is None else task.result() for call, task in over.items()}
 
     async def leave(self, *, waits: bool) -> None:
         """End with the caller: if it rests, once the helpers in the background have ended, else at once."""
@@ -419,7 +397,9 @@ class NestedRuns:
     async def _run(self, member: MemberCall) -> MemberAnswer:
         try:
             answer = await self._ask(member)
-        except ModelError as error:  # it never said anything
+        except (Pending, BudgetSpent):
+            raise
+        except Exception as error:  # a member may raise anything, too
             text = f"{member.name} failed: {describe_error(error)}"
             answer = MemberAnswer("failed", text, Usage(runs=1), 0.0)
         return with_effects(answer, member, self.children.get(member.call, ()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
@@ -111,16 +110,17 @@ class RunSpec:
     def for_helper(self, order: HelperOrder) -> RunSpec:
         """Return the parts of a helper of a run with these: as this, with what the order lets it have. It is told the
         same instructions, too, since what they forbid holds for it as well."""
+
+        def narrow(before: Callable[[list[Tool]], list[Tool]]) -> Callable[[list[Tool]], list[Tool]]:
+            return lambda found: _pass_on_tools(before(found), order)
+
         parts = [self.instructions] if isinstance(self.instructions, str) else self.instructions
         asked = self.require_human_feedback
         return replace(
             self,
             name="helper",
             tools=tuple(_pass_on_tools(self.tools, order)),
-            tool_functions=tuple(
-                replace(one, narrow=partial(_narrow_tools, narrow=one.narrow, order=order))
-                for one in self.tool_functions
-            ),
+            tool_functions=tuple(replace(one, narrow=narrow(one.narrow)) for one in self.tool_functions),
             instructions=read_instructions([*parts, _HELPER, order.instructions]),
             require_human_feedback=asked if isinstance(asked, bool) else {*asked} & {*order.tools},
             answers=None,
@@ -177,12 +177,8 @@ def _pass_on_tools(tools: Iterable[Tool], order: HelperOrder) -> list[Tool]:
     """Return those of its caller's tools that a helper has."""
     passed = [tool for tool in tools if tool.name in order.tools]
     passed = [replace(tool, approval=True) if tool.name in order.approval else tool for tool in passed]
-    below = [tool.something.below(order.depth) if makes_helpers(tool) else tool.something for tool in passed]
-    return [replace(tool, something=one) for tool, one in zip(passed, below, strict=True)]
-
-
-def _narrow_tools(found: list[Tool], narrow: Callable[[list[Tool]], list[Tool]], order: HelperOrder) -> list[Tool]:
-    return _pass_on_tools(narrow(found), order)
+    less = {tool.name: tool.something.below(order.depth) for tool in passed if makes_helpers(tool)}
+    return [replace(tool, something=less[tool.name]) if tool.name in less else tool for tool in passed]
 
 
 def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:

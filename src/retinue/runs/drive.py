@@ -233,8 +233,8 @@ class Drive:
         writer.put(event)
         settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work
-        agents = [one for one in (tools or {}).values() if is_member(one) or makes_helpers(one)]
-        teams = tools is None or bool(agents if isinstance(event, Stopped) else filter(makes_helpers, agents))
+        stops, there = isinstance(event, Stopped), (tools or {}).values()
+        teams = (stops and (tools is None or any(map(is_member, there)))) or any(map(makes_helpers, there))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)

@@ -20,7 +20,7 @@ from ..core.events import Asked, Called, Event, Observed, Paused, Replied, Resum
 from ..core.protocols import Task
 from ..core.run_context import STATE_HEADER, STORED_ID, TRACE_HEADER
 from ..core.run_result import Ending, find_ending, pending, sum_usage
-from ..core.tools.delegation import MemberAnswer, MemberCall, Pending, answer_of, lost_answer, with_effects
+from ..core.tools.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.helpers import RESULT
 from ..core.values import AgentAction, Decision, StopReason
 from ..errors import DataError, StoreConflict, StoreUnavailable
@@ -311,14 +311,11 @@ class ChildRuns:
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Return how the member's run ended. Raises `Pending` if it is under way, or is about to begin."""
         found = self._caller.found.get(member.call)
-        if member.in_background:
-            self.settles = True
-            found = (await self._find([member])).get(member.call)
-            if found is None:
-                return lost_answer(member)
         if found is not None and not found.run.active:
             return _read_answer(member, found)
-        if found is None:
+        if member.in_background:
+            self.settles = True  # it may have ended by now
+        elif found is None:
             await self._add(member, at_once=self._works_beside())
         elif found.run.driver is None:
             self._start(found.run)
@@ -329,19 +326,21 @@ class ChildRuns:
         if helper.call not in self._caller.found:
             await self._add(helper, at_once=True)
 
-    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer]:
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer | None]:
         """Return how those helpers ended that have, as far as the database says now."""
+        calls = [one.call for one in helpers]
         try:
-            found = await self._find(helpers)
+            found = await self._database.read(partial(find_members, run_id=self._caller.run.id, calls=calls))
         except StoreUnavailable:  # the next observation tells of them
             return {}
-        ended = {one.call: lost_answer(one) for one in helpers if one.call not in found}
-        over = [one for one in helpers if one.call in found and not found[one.call].run.active]
-        return ended | {one.call: _read_answer(one, found[one.call]) for one in over}
-
-    async def _find(self, helpers: Sequence[MemberCall]) -> dict[str, Found]:
-        calls = [one.call for one in helpers]
-        return await self._database.read(partial(find_members, run_id=self._caller.run.id, calls=calls))
+        for one in found.values():
+            if one.run.active and one.run.driver is None:
+                self._start(one.run)
+        return {
+            one.call: None if at is None else _read_answer(one, at)
+            for one in helpers
+            if (at := found.get(one.call)) is None or not at.run.active
+        }
 
     async def _add(self, member: MemberCall, *, at_once: bool) -> None:
         self._new.append(new_member(self._caller, member, member.budget(member.run_spec().budget)))

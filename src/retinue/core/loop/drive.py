@@ -220,7 +220,7 @@ class _Drive:
         if isinstance(end, Stopped) and "before_answer" in self.points:
             end = replace(end, best="", partial="")
         rests = isinstance(end, Stopped) and end.reason in RESTING
-        if not rests and (left := self.effects.at_work):
+        if not rests and (left := self.effects.helpers.at_work):
             said = f"cancelled helpers that were at work in the background: {', '.join(left)}"
             await self.effects.tell(Reported(self.meter.steps, said))
         if "after_run" in self.points and not rests:

@@ -144,12 +144,12 @@ class Delegate(Protocol):
         ...
 
     async def begin_helper(self, helper: MemberCall) -> None:
-        """Start the run of a helper in the background, unless it was started before. Raises `Pending` if it cannot be
-        begun now."""
+        """Begin the run of a helper in the background, unless it was. Raises `Pending` if that is not possible now."""
         ...
 
-    async def find_ended(self, helpers: Sequence[MemberCall]) -> Mapping[str, MemberAnswer]:
-        """Return how those of these helpers in the background ended that have, by their calls."""
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> Mapping[str, MemberAnswer | None]:
+        """Return how those of these helpers in the background ended that have, by their calls; `None` of one whose run
+        is not there. The others go on."""
         ...
 
 
@@ -184,15 +184,6 @@ def with_effects(answer: MemberAnswer, member: MemberCall, log: Sequence[Event])
         seen = {event.observation.call_id: event.observation.outcome for event in log if isinstance(event, Observed)}
         acted = any(seen.get(call, "unknown") in ("result", "unknown") for call in begun)
     return answer._replace(outcome="unknown") if acted else answer
-
-
-LOST = "{} is not known here, so what it did is not known either. Make another if its work is still needed."
-
-
-def lost_answer(member: MemberCall) -> MemberAnswer:
-    """Return what is known of a helper in the background whose run is gone: this run is a fork, or was taken up without
-    the logs of its members."""
-    return MemberAnswer("unknown", LOST.format(member.name), Usage(), 0.0)
 
 
 async def ask_member(delegate: Delegate, member: MemberCall, call: ToolCall) -> Answer:

@@ -13,11 +13,12 @@ from typing import Any
 from ...errors import UsageError
 from ..budgets import Budget, BudgetSpent
 from ..run_context import ToolCall
-from ..values import AgentAction, HelperState, Observation, sum_usages
+from ..values import UNUSED, AgentAction, HelperState, Observation, sum_usages
 from .delegation import Answer, Delegate, HelperOrder, MemberAnswer, MemberCall, ask_member, makes_helpers
 from .signature import InvalidInput
 from .tool import Tool
 
+_LOST = MemberAnswer("unknown", "The helper is not known here. Make another if its work is still needed.", UNUSED, 0.0)
 RESULT = "task_result"  # the name of the tool by which a model reads a helper's answer
 
 
@@ -29,7 +30,7 @@ def reads_helpers(tool: Tool) -> bool:
 class RunHelpers:
     """The helpers of one run, which has these `tools` and the specification `caller`; `delegate` runs them."""
 
-    def __init__(self, tools: Mapping[str, Tool], delegate: Delegate | None, caller: Any) -> None:
+    def __init__(self, tools: Mapping[str, Tool], delegate: Delegate | None = None, caller: Any = None) -> None:
         self._tools = tools
         self._delegate = delegate
         self._caller = caller
@@ -120,7 +121,9 @@ class RunHelpers:
         return found
 
     async def _read(self, helper: MemberCall, call: ToolCall, delegate: Delegate) -> Answer:
-        answer = await delegate.run(helper)
+        ended = await delegate.find_ended([helper])
+        found = ended[helper.call] if helper.call in ended else await delegate.run(helper)
+        answer = found or _LOST
         if helper.call not in self._ended:
             self._ended.add(helper.call)
             call.helpers.append(HelperState(helper.call, ended=True))
@@ -134,21 +137,17 @@ class RunHelpers:
     async def tell_ended(self, observation: Observation) -> Observation:
         """Return the observation, with the news of the helpers that have ended since the last one."""
         left = [self._begun[call] for call in self.at_work]
-        if not left or self._delegate is None:
+        found = await self._delegate.find_ended(left) if left and self._delegate is not None else {}
+        if not found:
             return observation
-        ended = await self._delegate.find_ended(left)
-        if not ended:
-            return observation
+        ended = {call: answer or _LOST for call, answer in found.items()}
         self._ended.update(ended)
-        notes = [_describe_end(call, answer) for call, answer in ended.items()]
+        how = {True: "has answered", False: "has ended without an answer"}
+        told = {call: how[answer.outcome == "result"] for call, answer in ended.items()}
+        notes = [f"(The helper {call} {end}: read it with {RESULT}.)" for call, end in told.items()]
         return replace(
             observation,
             note="\n".join(filter(None, (observation.note, *notes))),
             usage=sum_usages([observation.usage, *(one.usage for one in ended.values())]),
             helpers=(*observation.helpers, *(HelperState(call, ended=True) for call in ended)),
         )
-
-
-def _describe_end(call: str, answer: MemberAnswer) -> str:
-    how = "has answered" if answer.outcome == "result" else "has ended without an answer"
-    return f"(The helper {call} {how}: read it with {RESULT}.)"

@@ -69,16 +69,7 @@ class Toolbox:
     knows, reads on."""
 
     __slots__ = (
-        "_calls",
-        "_delegate",
-        "_doubts",
-        "_keep",
-        "_most",
-        "_records",
-        "_run",
-        "_seen",
-        "_settled",
-        "_tools",
+        *("_calls", "_delegate", "_doubts", "_keep", "_most", "_records", "_run", "_seen", "_settled", "_tools"),
         "helpers",
     )
 
