@@ -27,6 +27,7 @@ _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's ow
     "asked": ("messages",),
     "retried": ("problem",),
     "judged": ("about",),
+    "compacted": ("texts",),
 }
 
 

@@ -1,6 +1,8 @@
 // @ts-check
 // A response as it arrives: a fold over the events of the Responses API. Pure.
 
+import { parsed } from "../format.js";
+
 export const FRESH = { id: "", status: "queued", items: [], error: null, usage: null, last: -1 };
 const ENDS = ["completed", "failed", "incomplete", "cancelled"];
 
@@ -57,6 +59,15 @@ export const isOver = (state) => ENDS.includes(state.status);
 /** What is said in a message item. */
 export const textOf = (item) =>
   item.text ?? (item.content ?? item.summary ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+
+/** The list of what is to do as the items of responses last wrote it; null: never. */
+export function todosOf(items) {
+  const [last] = items
+    .filter((item) => item.name === "write_todos" && item.status === "completed" && !item.error)
+    .slice(-1);
+  const listed = parsed(last?.arguments)?.items;
+  return Array.isArray(listed) ? listed : null;
+}
 
 /** The calls that wait for a person. */
 export const waiting = (state) =>

@@ -1,17 +1,19 @@
 // @ts-check
 // A run's log, folded into what views show of it. Everything here is a pure function of the events.
+import { count } from "../format.js";
 
 const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
 
 /** A run's log, folded as it comes: each event is looked at once.
  *  `log` is what the events so far come to:
- *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden}
+ *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden, todos, versions}
  *  A span is one thing that took time, in the order in which they began:
- *    {kind: "model" | "tool" | "person" | "hook", key, step, start, end, state: "live" | "done" | "failed", …}
+ *    {kind: "model" | "tool" | "person" | "hook" | "compaction", key, step, start, end, state: "live" | "done" | "failed", …}
  *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
- *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict, reason, call}. A tool's
- *  `progress` is what it reported. Times are Unix seconds. A span
- *  changes until it ends; the list of them only grows. */
+ *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict, reason, call},
+ *  of a compaction {prompt, tier, places, texts, before, after, usage, hidden}. A tool's `progress` is what it reported. Times are
+ *  Unix seconds. A span changes until it ends; the list of them only grows. `todos` is the list of what is to do, as it
+ *  was last written; `versions` are those of the workspace that its calls made: [{version, step, tool}]. */
 export class RunFold {
   log = {
     started: /** @type {any} */ (null),
@@ -24,6 +26,8 @@ export class RunFold {
     calls: 0,
     requests: 0,
     repeated: 0,
+    todos: /** @type {any[] | null} */ (null),
+    versions: /** @type {any[]} */ ([]),
   };
   last = /** @type {number | null} */ (null); // the id of the last event
   #model = /** @type {any} */ (null); // the request that is open
@@ -49,6 +53,13 @@ export class RunFold {
     const hidden = Boolean(event.withheld?.includes("messages"));
     const request = { prompt, messages, closing, problem, aside, shortened, hidden };
     this.#model = this.#open("model", step, event, { ...request, retries: [], reply: null, said: "", thought: "" });
+  }
+
+  compacted({ step, usage, places = [], texts = [], ...told }, event) {
+    const hidden = Boolean(event.withheld?.includes("texts"));
+    const span = this.#open("compaction", step, event, { ...told, places, texts, usage, hidden });
+    Object.assign(span, { end: event.created_at, state: "done" });
+    this.#use(usage);
   }
 
   retried(data, event) {
@@ -87,6 +98,9 @@ export class RunFold {
     Object.assign(span, { observation: seen, end: event.created_at, state: good ? "done" : "failed" });
     if (seen.outcome === "repeated") this.log.repeated += 1;
     this.#use(seen.usage);
+    if (Array.isArray(seen.data?.todos)) this.log.todos = seen.data.todos;
+    const version = seen.data?.workspace?.version;
+    if (version != null) this.log.versions.push({ version, step, tool: span.action.tool });
   }
 
   judged({ step, point, hook, verdict, reason, call_id, usage }, event) {
@@ -161,9 +175,11 @@ export class RunFold {
   }
 }
 
-const KEYS = { model: "m", tool: "t", person: "p", hook: "h" };
+const KEYS = { model: "m", tool: "t", person: "p", hook: "h", compaction: "c" };
 const TYPES = new Set(
-  "started asked retried said replied called reported observed judged paused resumed finished stopped".split(" "), // its methods
+  "started asked compacted retried said replied called reported observed judged paused resumed finished stopped".split(
+    " ",
+  ), // its methods
 );
 
 /** Return what the events of a whole log come to. */
@@ -173,17 +189,31 @@ export function foldRun(events) {
   return fold.log;
 }
 
-/** Return the messages of the whole prompt that a model span sent: those of its prompt's earlier requests, and then its
- *  own. `fresh` is the index of the first of its own. */
+/** Return the messages of a span's whole prompt as they were written: those of its prompt's earlier requests, and then a
+ *  request's own. `fresh` is the index of the first of its own. `instead` has what the model was shown in place of some
+ *  of them, by their indices; an empty text: nothing. */
 export function promptOf(spans, span) {
   const messages = [];
+  const instead = new Map();
   for (const one of spans) {
-    if (one.kind !== "model" || one.prompt !== span.prompt) continue;
-    if (one === span) return { messages: [...messages, ...one.messages], fresh: messages.length };
-    messages.push(...one.messages);
+    if (one === span && one.kind === "model")
+      return { messages: [...messages, ...one.messages], fresh: messages.length, instead };
+    if (one === span) break;
+    if (one.prompt !== span.prompt) continue;
+    if (one.kind === "compaction")
+      for (const [at, place] of one.places.entries()) instead.set(place, one.texts[at] ?? "");
+    if (one.kind === "model") messages.push(...one.messages);
   }
-  return { messages, fresh: messages.length };
+  return { messages, fresh: messages.length, instead };
 }
+
+/** Return the messages of a prompt as the model was shown them; `fresh` are the request's own, `instead` those that stand
+ *  in the place of what was written. */
+export const sentOf = ({ messages, fresh, instead }) =>
+  messages.flatMap((one, at) => {
+    const [text, more] = [instead.get(at), { fresh: fresh > 0 && at >= fresh, instead: instead.has(at) }];
+    return text === undefined ? [{ ...one, ...more }] : text ? [{ ...one, ...more, content: text, calls: [] }] : [];
+  });
 
 /** Return the model span whose prompt this one's is to be compared with: the last before it of another prompt, if this
  *  is the first of its own. */
@@ -213,6 +243,7 @@ export function title(span) {
           ? `Prompt ${span.prompt + 1}`
           : "Model";
   if (span.kind === "hook") return span.hook;
+  if (span.kind === "compaction") return TIERS[span.tier] ?? "Shown less";
   if (span.kind === "person") return `Person: ${span.action.tool}`;
   return span.action.tool || "Call";
 }
@@ -222,11 +253,17 @@ export function summary(span) {
   if (span.kind === "model") return line(span.reply ? span.reply.text || called(span.reply) : span.said);
   if (span.kind === "hook")
     return span.reason ? line(`${POINTS[span.point] ?? span.point}: ${span.reason}`) : verdictOf(span);
+  if (span.kind === "compaction")
+    return `${count(span.places.length)} messages, ${count(span.before)} → ${count(span.after)} tokens`;
   if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
   const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
   if (last) return line(progressOf(last));
+  if (Array.isArray(span.observation?.data?.todos)) return doneOf(span.observation.data.todos);
+  if (span.action.tool === "run_command") return line(`$ ${span.action.tool_input?.command ?? ""}`);
   return line(typeof span.action.tool_input === "string" ? span.action.tool_input : compact(span.action.tool_input));
 }
+
+const TIERS = { clear: "Old results cleared", summary: "Earlier turns summarized", drop: "Oldest turns dropped" };
 
 /** What a hook did, in words. */
 export function verdictOf({ verdict, point }) {
@@ -242,6 +279,9 @@ const POINTS = {
   after_tool: "the result",
   before_answer: "the answer",
 };
+
+/** How far a list of what is to do is, in words. */
+export const doneOf = (items) => `${items.filter((one) => one.status === "completed").length} of ${items.length} done`;
 
 /** How far a call is, in words. */
 export const progressOf = ({ text, done, total }) =>
