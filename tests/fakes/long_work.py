@@ -1,5 +1,5 @@
-"""A run of long work as its drive would have stored it: prompts that were compacted, files, commands, and a list of what
-is to do."""
+"""A run of long work as its drive would have stored it: prompts that were compacted, files, commands, and a list of
+what is to do."""
 
 from __future__ import annotations
 

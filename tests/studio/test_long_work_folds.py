@@ -83,6 +83,16 @@ def test_the_list_of_what_is_to_do_is_the_last_that_was_written() -> None:
     assert evaluated(FOLD, "return m.foldRun(given).todos", shown()[:4]) is None
 
 
+def test_data_of_another_form_is_no_list_and_no_version() -> None:
+    odd: list[Any] = [None, 7, {"todos": [None]}, {"todos": {"a": 1}}, {"workspace": {"version": 1}}, {"command": "x"}]
+    odd += [{"workspace": {"version": "x", "changed": []}}, {"workspace": {"version": 1, "changed": [{"path": {}}]}}]
+    body = """return given.flatMap((data) => ["write_todos", "run_command"].map((tool) => {
+        const {todos, command, workspace} = m.workOf({action: {tool}, observation: {data}});
+        return todos ?? command ?? workspace;
+    }))"""
+    assert set(evaluated(FOLD, body, odd)) == {None}
+
+
 def test_the_list_of_a_response_is_that_of_its_last_good_call() -> None:
     def call(text: str, status: str = "completed", **more: Any) -> dict[str, Any]:
         given = f'{{"items": [{{"text": "{text}", "status": "pending"}}]}}'

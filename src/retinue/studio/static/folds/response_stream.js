@@ -2,6 +2,7 @@
 // A response as it arrives: a fold over the events of the Responses API. Pure.
 
 import { parsed } from "../format.js";
+import { todosIn } from "./run_log.js";
 
 export const FRESH = { id: "", status: "queued", items: [], error: null, usage: null, last: -1 };
 const ENDS = ["completed", "failed", "incomplete", "cancelled"];
@@ -65,8 +66,7 @@ export function todosOf(items) {
   const [last] = items
     .filter((item) => item.name === "write_todos" && item.status === "completed" && !item.error)
     .slice(-1);
-  const listed = parsed(last?.arguments)?.items;
-  return Array.isArray(listed) ? listed : null;
+  return todosIn(parsed(last?.arguments)?.items);
 }
 
 /** The calls that wait for a person. */

@@ -98,9 +98,9 @@ export class RunFold {
     Object.assign(span, { observation: seen, end: event.created_at, state: good ? "done" : "failed" });
     if (seen.outcome === "repeated") this.log.repeated += 1;
     this.#use(seen.usage);
-    if (Array.isArray(seen.data?.todos)) this.log.todos = seen.data.todos;
-    const version = seen.data?.workspace?.version;
-    if (version != null) this.log.versions.push({ version, step, tool: span.action.tool });
+    const { todos, workspace } = workOf(span);
+    this.log.todos = todos ?? this.log.todos;
+    if (workspace) this.log.versions.push({ version: workspace.version, step, tool: span.action.tool });
   }
 
   judged({ step, point, hook, verdict, reason, call_id, usage }, event) {
@@ -258,7 +258,8 @@ export function summary(span) {
   if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
   const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
   if (last) return line(progressOf(last));
-  if (Array.isArray(span.observation?.data?.todos)) return doneOf(span.observation.data.todos);
+  const { todos } = workOf(span);
+  if (todos) return doneOf(todos);
   if (span.action.tool === "run_command") return line(`$ ${span.action.tool_input?.command ?? ""}`);
   return line(typeof span.action.tool_input === "string" ? span.action.tool_input : compact(span.action.tool_input));
 }
@@ -279,6 +280,24 @@ const POINTS = {
   after_tool: "the result",
   before_answer: "the answer",
 };
+
+/** What a call says beside its text of files, of a command, or of what is to do: {workspace, command, todos}, each null
+ *  unless it has its form: the data is a tool's, of whatever source. */
+export function workOf({ observation, action }) {
+  const { workspace, command, todos } = Object(observation?.data);
+  const wrote = Number.isInteger(workspace?.version) && Array.isArray(workspace.changed);
+  return {
+    workspace: wrote && workspace.changed.every((one) => typeof one?.path === "string") ? workspace : null,
+    command: action.tool === "run_command" && command && typeof command === "object" ? command : null,
+    todos: action.tool === "write_todos" ? todosIn(todos) : null,
+  };
+}
+
+/** The list of what is to do, if it is one. */
+export const todosIn = (todos) =>
+  Array.isArray(todos) && todos.every((one) => typeof one?.text === "string" && typeof one.status === "string")
+    ? todos
+    : null;
 
 /** How far a list of what is to do is, in words. */
 export const doneOf = (items) => `${items.filter((one) => one.status === "completed").length} of ${items.length} done`;

@@ -12,6 +12,7 @@ import {
   summary,
   title,
   verdictOf,
+  workOf,
 } from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
 import { cost, count, duration, visible } from "../format.js";
@@ -159,7 +160,7 @@ function Compacted({ span, spans }) {
 
 function Call({ span, member, run }) {
   const { observation: seen, action } = span;
-  const { command, todos, workspace } = seen?.data ?? {};
+  const { command, todos, workspace } = workOf(span);
   const typed = action.tool === "run_command" && action.tool_input?.command;
   return html`
     ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}

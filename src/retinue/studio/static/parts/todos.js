@@ -13,7 +13,7 @@ export function Todos({ items, open }) {
     <summary><span class="strong">To do</span> <span class="num">${doneOf(items)}</span>${now && html` <span class="todo-now">${now.text}</span>`}</summary>
     <ol>${items.map(
       ({ text, status }, at) => html`<li key=${at} class=${`todo todo-${status}`}>
-        <span class="todo-mark" aria-hidden="true">${MARKS[status] ?? "○"}</span><span class="todo-text">${text}<span class="sr"> (${String(status).replace("_", " ")})</span></span>
+        <span class="todo-mark" aria-hidden="true">${Object.hasOwn(MARKS, status) ? MARKS[status] : "○"}</span><span class="todo-text">${text}<span class="sr"> (${String(status).replace("_", " ")})</span></span>
       </li>`,
     )}</ol>
   </details>`;

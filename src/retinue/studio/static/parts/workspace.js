@@ -121,7 +121,8 @@ const SIGNS = { added: "+", removed: "−", same: " " };
 
 function Lines({ path, lines, compared }) {
   if (!lines.length) return html`<p class="note">It is empty.</p>`;
-  if (compared && lines.every((one) => ["same", "skipped"].includes(one.kind))) return html`<p class="note">The content is the same.</p>`;
+  if (compared && lines.every((one) => ["same", "skipped"].includes(one.kind)))
+    return html`<p class="note">The content is the same.</p>`;
   return html`<div class="code" tabindex="0" role="region" aria-label=${`Lines of ${visible(path)}`}>
       ${lines
         .slice(0, MOST_LINES)
