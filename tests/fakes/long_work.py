@@ -73,7 +73,7 @@ def long_work() -> Iterator[Event]:
             yield Compacted(step, 0, "clear", (3, 5), cleared, 18_204, 9_120)
         if step == 8:
             usage = Usage(9_000, 300, cost=0.031, requests=1)
-            yield Compacted(step, 0, "summary", tuple(range(2, 14)), (SUMMARY, *[""] * 11), 17_950, 4_210, usage)
+            yield Compacted(step, 0, "summary", tuple(range(2, 14)), (*[""] * 11, SUMMARY), 17_950, 4_210, usage)
         yield Asked(step, 0, news)
         yield Replied(step, Reply("", Usage(4_000, 80, cost=0.013), calls=(action,), seconds=0.3))
         yield Called(step, action)

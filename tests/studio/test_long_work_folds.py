@@ -6,7 +6,8 @@ from typing import Any
 
 from fakes.long_work import CALLS, PLAN, SUMMARY, long_work
 from fakes.studio_modules import evaluated
-from retinue.core.events import Compacted
+from retinue.core.events import Asked, Compacted, Started
+from retinue.core.values import Message
 from retinue.server.runs.views import event_object
 from retinue.store.event_log import Entry
 
@@ -53,6 +54,20 @@ def test_a_prompt_is_shown_as_it_was_sent_and_as_it_was_written() -> None:
     assert (whole, [text for text, *_ in sent][2:]) == (16, [SUMMARY, "", "2 passed"])
     whole, sent = prompts[8]  # the compaction's own: what was there before it
     assert (whole, len(sent)) == (14, 14)
+
+
+def test_what_a_conversation_was_before_the_run_is_compacted_too() -> None:
+    history = (Message("user", "Hi."), Message("assistant", "Hello."))
+    log = (
+        Started("And now?", "a", "s", "m", (), history=history),
+        Compacted(0, -1, "summary", (0, 1), ("", "They met.")),
+        Asked(1, 0, (Message("user", "They met."), Message("user", "And now?"))),
+    )
+    events = [event_object(Entry(at, 1.0, one), hidden=False, prompts=True) for at, one in enumerate(log, 1)]
+    body = """const {spans} = m.foldRun(given);
+        const prompts = spans.map((one) => m.promptOf(spans, one));
+        return [prompts[0].messages.map((one) => one.content), m.sentOf(prompts[1]).map((one) => one.content)];"""
+    assert evaluated(FOLD, body, events) == [["Hi.", "Hello."], ["They met.", "And now?"]]
 
 
 def test_a_summary_is_withheld_with_the_prompts_it_is_made_of() -> None:

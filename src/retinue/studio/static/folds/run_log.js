@@ -10,10 +10,12 @@ const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
  *  A span is one thing that took time, in the order in which they began:
  *    {kind: "model" | "tool" | "person" | "hook" | "compaction", key, step, start, end, state: "live" | "done" | "failed", …}
  *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
- *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict, reason, call},
- *  of a compaction {prompt, tier, places, texts, before, after, usage, hidden}. A tool's `progress` is what it reported. Times are
- *  Unix seconds. A span changes until it ends; the list of them only grows. `todos` is the list of what is to do, as it
- *  was last written; `versions` are those of the workspace that its calls made: [{version, step, tool}]. */
+ *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict,
+ *  reason, call}, of a compaction {prompt, tier, places, texts, before, after, usage, hidden, earlier}. A tool's
+ *  `progress` is what it reported; `told` is where the caller learned that the helper in the background ended which this
+ *  call made, {step, tool}, or null before. Times are Unix seconds. A span changes until it ends; the list of them only
+ *  grows. `todos` is the list of what is to do, as it was last written; `versions` are those of the workspace that calls
+ *  made: [{version, step, tool}]. */
 export class RunFold {
   log = {
     started: /** @type {any} */ (null),
@@ -57,7 +59,8 @@ export class RunFold {
 
   compacted({ step, usage, places = [], texts = [], ...told }, event) {
     const hidden = Boolean(event.withheld?.includes("texts"));
-    const span = this.#open("compaction", step, event, { ...told, places, texts, usage, hidden });
+    const earlier = told.prompt < 0 ? (this.log.started?.history ?? []) : []; // the conversation before the run
+    const span = this.#open("compaction", step, event, { ...told, places, texts, usage, hidden, earlier });
     Object.assign(span, { end: event.created_at, state: "done" });
     this.#use(usage);
   }
@@ -98,6 +101,8 @@ export class RunFold {
     Object.assign(span, { observation: seen, end: event.created_at, state: good ? "done" : "failed" });
     if (seen.outcome === "repeated") this.log.repeated += 1;
     this.#use(seen.usage);
+    for (const { call, ended } of seen.helpers ?? [])
+      if (this.#calls.has(call)) this.#calls.get(call).told = ended ? { step, tool: span.action.tool } : null;
     const { todos, workspace } = workOf(span);
     this.log.todos = todos ?? this.log.todos;
     if (workspace) this.log.versions.push({ version: workspace.version, step, tool: span.action.tool });
@@ -191,9 +196,9 @@ export function foldRun(events) {
 
 /** Return the messages of a span's whole prompt as they were written: those of its prompt's earlier requests, and then a
  *  request's own. `fresh` is the index of the first of its own. `instead` has what the model was shown in place of some
- *  of them, by their indices; an empty text: nothing. */
+ *  of them, by their indices; an empty one: nothing. */
 export function promptOf(spans, span) {
-  const messages = [];
+  const messages = [...(span.earlier ?? [])];
   const instead = new Map();
   for (const one of spans) {
     if (one === span && one.kind === "model")
@@ -201,7 +206,12 @@ export function promptOf(spans, span) {
     if (one === span) break;
     if (one.prompt !== span.prompt) continue;
     if (one.kind === "compaction")
-      for (const [at, place] of one.places.entries()) instead.set(place, one.texts[at] ?? "");
+      for (const [at, place] of one.places.entries())
+        instead.set(place, {
+          content: one.texts[at] ?? "",
+          calls: [],
+          ...(one.tier === "summary" && { role: "user", tool: "" }),
+        });
     if (one.kind === "model") messages.push(...one.messages);
   }
   return { messages, fresh: messages.length, instead };
@@ -211,8 +221,8 @@ export function promptOf(spans, span) {
  *  in the place of what was written. */
 export const sentOf = ({ messages, fresh, instead }) =>
   messages.flatMap((one, at) => {
-    const [text, more] = [instead.get(at), { fresh: fresh > 0 && at >= fresh, instead: instead.has(at) }];
-    return text === undefined ? [{ ...one, ...more }] : text ? [{ ...one, ...more, content: text, calls: [] }] : [];
+    const [other, more] = [instead.get(at), { fresh: fresh > 0 && at >= fresh, instead: instead.has(at) }];
+    return other?.content === "" ? [] : [{ ...one, ...other, ...more }];
   });
 
 /** Return the model span whose prompt this one's is to be compared with: the last before it of another prompt, if this
