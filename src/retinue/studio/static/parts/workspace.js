@@ -39,7 +39,7 @@ export function Files({ run, versions, query, tabs }) {
       <div class="row bench-bar">${tabs}<span class="muted num push">${count(files.length)} ${files.length === 1 ? "file" : "files"}${data?.[1] ? " changed" : ""}</span></div>
       <div class="row versions">
         <${Versions} name="version" label="At" none="the newest version" versions=${versions} value=${version} />
-        <${Versions} name="from" label="Changes since" none="–" versions=${versions} value=${from} />
+        <${Versions} name="from" label="Changes since" none="–" versions=${[...versions.slice(0, 1).map((one) => ({ version: one.version - 1 })), ...versions]} value=${from} />
       </div>
       ${notice ?? (files.length ? html`<${VirtualList} label="Files" count=${files.length} height=${HEIGHT} at=${at} row=${row} />` : html`<${Empty} title=${data[1] ? "No file differs" : "There are no files"} />`)}
     </section>
@@ -57,10 +57,10 @@ const listOf = (run, version, signal) =>
 
 function Versions({ name, label, none, versions, value }) {
   const known = !value || versions.some((one) => String(one.version) === value);
-  return html`<label>${label} <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value, path: null })}>
+  return html`<label>${label} <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
     <option value="">${none}</option>
     ${!known && html`<option value=${value}>version ${value}</option>`}
-    ${versions.map((one) => html`<option key=${one.version} value=${one.version}>step ${one.step}: ${one.tool} (version ${one.version})</option>`)}
+    ${versions.map((one) => html`<option key=${one.version} value=${one.version}>${one.step ? `step ${one.step}: ${one.tool}` : "the beginning"} (version ${one.version})</option>`)}
   </select></label>`;
 }
 
