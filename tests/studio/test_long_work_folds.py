@@ -6,7 +6,7 @@ from typing import Any
 
 from fakes.long_work import CALLS, PLAN, SUMMARY, long_work
 from fakes.studio_modules import evaluated
-from retinue.core.events import Asked, Compacted, Started
+from retinue.core.events import Asked, Compacted, Event, Started
 from retinue.core.values import Message
 from retinue.server.runs.views import event_object
 from retinue.store.event_log import Entry
@@ -58,7 +58,7 @@ def test_a_prompt_is_shown_as_it_was_sent_and_as_it_was_written() -> None:
 
 def test_what_a_conversation_was_before_the_run_is_compacted_too() -> None:
     history = (Message("user", "Hi."), Message("assistant", "Hello."))
-    log = (
+    log: tuple[Event, ...] = (
         Started("And now?", "a", "s", "m", (), history=history),
         Compacted(0, -1, "summary", (0, 1), ("", "They met.")),
         Asked(1, 0, (Message("user", "They met."), Message("user", "And now?"))),
