@@ -59,8 +59,8 @@ function Versions({ name, label, none, versions, value }) {
   const known = !value || versions.some((one) => String(one.version) === value);
   return html`<label>${label} <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
     <option value="">${none}</option>
-    ${!known && html`<option value=${value}>version ${value}</option>`}
-    ${versions.map((one) => html`<option key=${one.version} value=${one.version}>${one.step ? `step ${one.step}: ${one.tool}` : "the beginning"} (version ${one.version})</option>`)}
+    ${!known && html`<option value=${value}>v${value}</option>`}
+    ${versions.map((one) => html`<option key=${one.version} value=${one.version}>v${one.version}, ${one.step ? `step ${one.step}: ${one.tool}` : "the beginning"}</option>`)}
   </select></label>`;
 }
 
