@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 
 from fakes import studio_browser
 from fakes.app_server import Serving
-from fakes.long_work import add_log, long_work
+from fakes.long_work import add_long_work
 from fakes.studio_scenes import agents, new_key, play
 
 from .figures import measure, paced
@@ -33,7 +33,7 @@ def main(pictures: bool, figures: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, Serving(Path(folder), deployed) as served:
         key = new_key(served, "all", "prompts")
         scenes = play(served, key)
-        work = add_log(served, "run_" + "f1" * 12, long_work())
+        work = add_long_work(served)
         with studio_browser.browser() as browser:
             if pictures:
                 for name in take(browser, served.url, key, scenes, work, ROOT / "docs" / "studio"):
