@@ -8,7 +8,6 @@ import {
   progressOf,
   promptOf,
   promptText,
-  sentOf,
   summary,
   title,
   verdictOf,
@@ -96,7 +95,7 @@ function Grammar({ request }) {
 }
 
 function Prompt({ span, spans }) {
-  const { messages, fresh, sent } = useMemo(() => sentPrompt(spans, span), [spans, span.key, spans.length]);
+  const { messages, fresh, sent } = useMemo(() => promptOf(spans, span), [spans, span.key, spans.length]);
   const former = useMemo(() => formerPrompt(spans, span), [spans, span.key]);
   const [changes, setChanges] = useState(false);
   const [all, setAll] = useState(false);
@@ -111,7 +110,7 @@ function Prompt({ span, spans }) {
     </div>
     ${
       changes && former
-        ? html`<${Changes} before=${promptText(sentPrompt(spans, former).sent)} after=${promptText(sent)} />`
+        ? html`<${Changes} before=${promptText(promptOf(spans, former).sent)} after=${promptText(sent)} />`
         : html`
         ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(seen.length)} messages that it had seen before</button>`}
         ${before.length > EARLIER && html`<p class="muted">The last ${EARLIER} of them:</p>`}
@@ -120,11 +119,6 @@ function Prompt({ span, spans }) {
       `
     }
   </section>`;
-}
-
-function sentPrompt(spans, span) {
-  const prompt = promptOf(spans, span);
-  return { ...prompt, sent: sentOf(prompt) };
 }
 
 function Changes({ before, after }) {
