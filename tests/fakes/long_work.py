@@ -33,6 +33,7 @@ def count(text: str) -> int:
 if __name__ == "__main__":
     print(count(sys.stdin.read()))
 '''
+TEST = b"from words import count\n"
 QUESTION = "Make a package that counts words, with tests. Never use regular expressions."
 SUMMARY = "You wrote words.py and its test.\nThe user ordered: “Never use regular expressions.”"
 PLAN = ("Write words.py", "Test it", "Mend what the test finds", "Say how to use it")
@@ -54,11 +55,16 @@ CALLS: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
     ("write_todos", {"items": todos(0)["todos"]}, "Noted: 0 of 4 done.", todos(0)),
     (
         "write_file",
-        {"path": "words.py", "text": "def count(text):\n    …"},
+        {"path": "words.py", "content": FIRST.decode()},
         "Wrote words.py.",
         changed(1, "words.py", len(FIRST)),
     ),
-    ("write_file", {"path": "test_words.py", "text": "…"}, "Wrote test_words.py.", changed(2, "test_words.py", 24)),
+    (
+        "write_file",
+        {"path": "test_words.py", "content": TEST.decode()},
+        "Wrote test_words.py.",
+        changed(2, "test_words.py", len(TEST)),
+    ),
     ("write_todos", {"items": todos(1)["todos"]}, "Noted: 1 of 4 done.", todos(1)),
     (
         "run_command",
@@ -68,7 +74,7 @@ CALLS: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
     ),
     (
         "edit_file",
-        {"path": "words.py", "old": "…", "new": "…"},
+        {"path": "words.py", "old": 'split(" ")', "new": "split()"},
         "Edited words.py.",
         changed(4, "words.py", len(FIRST) - 3, len(FIRST)),
     ),
@@ -84,7 +90,7 @@ CALLS: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
 
 VERSIONS: tuple[Mapping[str, bytes | None], ...] = (
     {"words.py": FIRST, "docs/chart.png": png(240, 120), "words.bin": bytes(range(256)), "empty.txt": b""},
-    {"test_words.py": b"from words import count\n"},
+    {"test_words.py": TEST},
     {".pytest_cache/README.md": b"# pytest cache directory #\n", "empty.txt": None},
     {"words.py": FIRST.replace(b'split(" ")', b"split()")},
 )

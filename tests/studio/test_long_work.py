@@ -62,6 +62,7 @@ def test_a_run_is_forked_with_its_full_prompt(visit: Visit, work: str) -> None:
     expect(page.get_by_label("full prompt")).to_be_checked()
 
 
+@pytest.mark.full
 def test_a_command_shows_its_line_its_exit_code_and_what_it_changed(visit: Visit, work: str) -> None:
     page = visit().see(f"/runs/{work}", "counts words")
     detail = page.locator(".bench-detail")
@@ -152,6 +153,7 @@ def is_path(text: str) -> bool:
         return False
 
 
+@pytest.mark.full
 def test_what_is_to_do_stands_above_the_rows(visit: Visit, work: str) -> None:
     page = visit().see(f"/runs/{work}", "counts words")
     todos = page.locator(".todos").first
@@ -193,10 +195,12 @@ def test_a_helper_in_the_background_says_where_its_caller_was_told(chromium: Bro
     expect(helper).to_contain_text("in the background")
     expect(page.locator(".todo-in_progress")).to_contain_text("Hear the slow one")
     helper.click()
-    expect(page.locator(".bench-detail")).to_contain_text("its caller was not told yet that it ended")
+    expect(page.locator(".bench-detail")).to_contain_text("its caller was not told yet that it has ended")
     OPEN.set()
     expect(page.locator(".outcome")).to_contain_text("the door is open")
-    expect(page.locator(".bench-detail")).to_contain_text("that it ended with the result of task_result, in step 4")
+    expect(page.locator(".bench-detail")).to_contain_text(
+        "told that it has ended in step 4, with the result of task_result"
+    )
     expect(page.locator(".bench-detail .status-good").first).to_be_visible()
     expect(helper).not_to_contain_text("in the background")
     assert who.troubles == []
@@ -219,6 +223,7 @@ def test_what_is_to_do_stands_beside_an_answer_in_the_playground(chromium: Brows
     who.context.close()
 
 
+@pytest.mark.full
 def test_all_of_a_large_result_is_loaded_when_it_is_asked_for(chromium: Browser, leading: Serving) -> None:
     key = new_key(leading, "all", "prompts")
     run = ask(leading, "reader", "Report.", key)

@@ -158,7 +158,7 @@ function Call({ span, member, run }) {
   const typed = action.tool === "run_command" && action.tool_input?.command;
   return html`
     ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
-    ${span.told !== undefined && html`<p class="note">A helper in the background: ${span.told ? `its caller was told that it ended with the result of ${span.told.tool}, in step ${span.told.step}` : "its caller was not told yet that it ended"}.</p>`}
+    ${span.told !== undefined && html`<p class="note">A helper in the background: ${span.told ? `its caller was told that it has ended in step ${span.told.step}, with the result of ${span.told.tool}` : "its caller was not told yet that it has ended"}.</p>`}
     ${typed ? html`<${Text} label="Command" value=${`$ ${visible(String(typed))}`} lines=${20} />` : todos ? html`<${Todos} items=${todos} open />` : html`<${Json} label="Input" value=${action.tool_input ?? ""} lines=${20} />`}
     ${command && html`<p class="facts num"><span class=${`status status-${command.exit ? "bad" : "good"}`}><span class="dot" aria-hidden="true"></span>exit code ${command.exit}</span><span class="muted">${duration(command.seconds)}</span>${command.cut && html`<span class="muted">the output was cut</span>`}</p>`}
     ${span.progress.length > 0 && html`<${Reported} progress=${span.progress} start=${span.start} />`}
