@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakes.app_server import Serving
-from fakes.long_agents import OPEN, lead, reader
+from fakes.long_agents import OPEN, lead, librarian, reader
 from fakes.long_work import FIRST, PLAN, SUMMARY, add_log, add_long_work, add_versions
 from fakes.studio_browser import PHONE, Visitor, expect
 from fakes.studio_corpus import CORPUS
@@ -44,22 +44,6 @@ def test_a_compaction_shows_what_the_model_no_longer_saw(visit: Visit, work: str
     page.get_by_role("button", name="3 messages that it had seen").click()
     expect(detail.locator(".message-instead")).to_contain_text("Never use regular expressions")
     assert "Wrote words.py." not in detail.inner_text()
-
-
-@pytest.mark.full
-def test_a_run_is_forked_with_its_full_prompt(visit: Visit, work: str) -> None:
-    page = visit().see(f"/runs/{work}", "counts words")
-    choose(page, "→ write_file")
-    page.get_by_role("button", name="Fork from here").click()
-    expect(page.get_by_label("full prompt")).to_have_count(0)
-    page.get_by_role("button", name="Cancel").click()
-    choose(page, "→ run_command", 1)
-    page.get_by_role("button", name="Fork from here").click()
-    expect(page.get_by_label("full prompt")).not_to_be_checked()
-    page.get_by_role("button", name="Cancel").click()
-    choose(page, "Old results cleared")
-    page.get_by_role("button", name="Fork with the full prompt").click()
-    expect(page.get_by_label("full prompt")).to_be_checked()
 
 
 @pytest.mark.full
@@ -181,7 +165,10 @@ def test_axe_finds_nothing_serious_in_long_work_and_it_fits_a_phone(visit: Visit
 
 @pytest.fixture(scope="module")
 def leading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(tmp_path_factory.mktemp("leading"), {"lead": lead(), "reader": reader()}) as server:
+    with Serving(
+        tmp_path_factory.mktemp("leading"),
+        {one.name: one for one in (lead(), reader(), librarian("narrow", 3_000), librarian("wide", 100_000))},
+    ) as server:
         yield server
 
 
@@ -236,5 +223,30 @@ def test_all_of_a_large_result_is_loaded_when_it_is_asked_for(chromium: Browser,
     expect(detail.get_by_label("All of it", exact=True)).to_contain_text("line 7:")
     detail.locator(".more").last.click()
     expect(detail.get_by_label("All of it", exact=True)).to_contain_text("THE END")
+    assert who.troubles == []
+    who.context.close()
+
+
+@pytest.mark.full
+def test_a_run_is_forked_with_its_full_prompt(chromium: Browser, leading: Serving) -> None:
+    key = new_key(leading, "all", "prompts")
+    run = ask(leading, "narrow", "Read all of it.", key)
+    who = Visitor(chromium, leading.url, key)
+    page = who.see(f"/runs/{run}", "volumes before me")
+    assert "I have 12 volumes" not in page.locator(".outcome").inner_text()
+    rows = page.locator(".span-compaction")
+    choose(page, "→ volume")
+    page.get_by_role("button", name="Fork from here").click()
+    expect(page.get_by_label("full prompt")).to_have_count(0)
+    page.get_by_role("button", name="Cancel").click()
+    rows.last.click()
+    expect(page.locator(".bench-detail")).to_contain_text("It is about much.")
+    page.get_by_role("button", name="Fork with the full prompt").click()
+    expect(page.get_by_label("full prompt")).to_be_checked()
+    page.get_by_label("Agent that goes on").select_option("wide")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.get_by_text("Forked from")).to_be_visible()
+    expect(page.locator(".outcome")).to_contain_text("I have 12 volumes before me.")
+    expect(rows).to_have_count(0)
     assert who.troubles == []
     who.context.close()
