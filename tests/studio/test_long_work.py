@@ -87,7 +87,9 @@ def test_files_are_looked_through_by_keyboard(visit: Visit, work: str) -> None:
     page.keyboard.press("j")
     expect(detail).to_contain_text("from words import count")
     page.get_by_label("Changes since").select_option(label="–")
+    expect(page.locator(".file-row")).to_have_count(5)
     page.keyboard.press("Escape")
+    expect(page.locator(".code")).to_have_count(0)
     for said in ("chart.png", "It is empty.", "from words", "It is no text, and no image", "Count words."):
         page.locator("body").press("j")
         expect(detail).to_contain_text(said)
