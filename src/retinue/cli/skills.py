@@ -10,7 +10,7 @@ import click
 from .._internal.pin_file import PINS, read_section
 from ..config.file_check import list_skill_folders
 from ..errors import DataError, UsageError
-from ..harness.skills import PIN_COMMAND, Skill, describe_change, load_skills, pin_skills
+from ..harness.skills import Skill, describe_change, load_skills, pin_skills
 from .option_types import PATH
 from .output import table_lines
 
@@ -36,7 +36,7 @@ def _find(path: Path) -> _Found:
     folders, pins = [path] if path.is_dir() else list_skill_folders(path), path.absolute().parent / PINS
     if not folders:
         raise UsageError(f"{path}: its agents have no skills; name some with harness: {{skills: FOLDER}}")
-    skills, approved = load_skills(folders), read_section(pins, "skills", PIN_COMMAND) or {}
+    skills, approved = load_skills(folders), read_section(pins, "skills") or {}
     return _Found(skills, pins, {one.name: why for one in skills if (why := describe_change(one, pins, approved))})
 
 
@@ -57,7 +57,7 @@ def check(path: Path) -> None:
     """Say what is wrong with the skills at PATH, and which were changed since they were approved. The exit status is 0
     if there is nothing."""
     found = _find(path)
-    if found.changes and read_section(found.pins, "skills", PIN_COMMAND) is not None:
+    if found.changes and read_section(found.pins, "skills") is not None:
         raise DataError("\n".join(f"{name}: {why}" for name, why in found.changes.items()))
     click.echo(f"{path}: no problems found in {len(found.skills)} skill{'s' * (len(found.skills) != 1)}")
 

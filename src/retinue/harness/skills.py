@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.message_text import suggest_name
-from .._internal.pin_file import read_section, write_section
+from .._internal.pin_file import COMMANDS, read_section, write_section
 from .._internal.source_text import Found, fail
 from .._internal.yaml_text import read_text
 from ..core.tools.tool import Tool
@@ -32,7 +32,6 @@ from ..errors import DataError, NotDone, UsageError
 from ..strategies.prompting.injection_guard import neutralize
 
 MAIN = "SKILL.md"
-PIN_COMMAND = "retinue skills pin"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _TEXTS = {"name": 64, "description": 1_024, "license": 2_000, "compatibility": 500}  # and their characters at most
@@ -77,7 +76,7 @@ class Skill:
         if hashlib.sha256(content).hexdigest() != known[path]:
             raise NotDone(
                 f"the skill {self.name} was changed while it was in use ({path}), so it is refused until a person has "
-                f"reviewed it, with {PIN_COMMAND}, and started this program again"
+                f"reviewed it, with {COMMANDS['skills']}, and started this program again"
             )
         return content
 
@@ -107,7 +106,7 @@ def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[
     """Return the skills in folders, each of which is a skill or has some beneath, sorted by name. If a file of `pins`
     names skills, each must be as it was approved there. Raises `DataError` with all problems, one a line."""
     skills, problems = dict[str, Skill](), list[str]()
-    approved = None if pins is None else read_section(pins, "skills", PIN_COMMAND)
+    approved = None if pins is None else read_section(pins, "skills")
     for folder in (one for path in paths for one in _find_folders(Path(path).resolve(), problems)):
         try:
             found = _read_skill(folder)
@@ -275,10 +274,10 @@ def make_read_skill(skills: Iterable[Skill]) -> Tool:
 
 def pin_skills(skills: Iterable[Skill], pins: Path) -> None:
     """Approve skills as they are, in the file `pins`, and forget those whose folders are gone. Raises `DataError`."""
-    known = read_section(pins, "skills", PIN_COMMAND) or {}
+    known = read_section(pins, "skills") or {}
     kept = {key: one for key, one in known.items() if (pins.resolve().parent / key / MAIN).exists()}
     new = {_name_pin(one, pins): {"description": one.description, "files": dict(one.files)} for one in skills}
-    write_section(pins, "skills", dict(sorted((kept | new).items())), PIN_COMMAND)
+    write_section(pins, "skills", dict(sorted((kept | new).items())))
 
 
 def describe_change(skill: Skill, pins: Path, approved: Mapping[str, Any]) -> str:
@@ -295,7 +294,7 @@ def describe_change(skill: Skill, pins: Path, approved: Mapping[str, Any]) -> st
             said = f"it was changed since it was approved: {_shorten(', '.join(changes), 300)}"
         case _:
             said = "it is not approved yet"
-    return f"{said}; review it, and approve it with: {PIN_COMMAND}"
+    return f"{said}; review it, and approve it with: {COMMANDS['skills']}"
 
 
 def _name_pin(skill: Skill, pins: Path) -> str:
