@@ -15,17 +15,7 @@ from ..core.context_templates import is_bound
 from .problems import Found, KeyPath, validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
 from .registry import COMPONENTS
-from .specs import (
-    AgentSpec,
-    ComponentSpec,
-    FileSpec,
-    HarnessSpec,
-    PipelineSpec,
-    SandboxSpec,
-    ToolEntry,
-    ToolFile,
-    ToolRef,
-)
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef
 from .tool_files import list_tool_files, parse_callable, resolve_existing_path
 
 _TYPES = {  # of components, by label
@@ -107,8 +97,7 @@ class _Labeller:
                 else:
                     labelled += self._label_named_tools(item, agent, within)
         labelled += [(tool.name, self._label_reference(tool, within)) for tool in list_worker_tools(agent)]
-        shell = agent.params.harness.shell if isinstance(agent.params.harness, HarnessSpec) else None
-        if isinstance(shell, SandboxSpec) and shell.network:
+        if getattr(getattr(agent.params.harness, "shell", None), "network", None):
             labelled.append(("run_command", frozenset(["untrusted", "effects"])))
         for name, labels in labelled:
             approved = asked is True or (isinstance(asked, list) and name in asked)

@@ -116,7 +116,7 @@ def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[
         if (other := skills.setdefault(found.name, found)) is not found:
             problems.append(f"{folder}: {found.name!r} is also the name of the skill in {other.folder}")
         if pins is not None and approved is not None and (why := describe_change(found, pins, approved)):
-            problems.append(f"{folder}: {why}")
+            problems.append(f"{folder}: {why} (review it, and approve it with: {COMMANDS['skills']})")
     if len(skills) > _MOST_SKILLS:
         problems.append(f"these are {len(skills)} skills; an agent has at most {_MOST_SKILLS}")
     if problems:
@@ -285,16 +285,9 @@ def describe_change(skill: Skill, pins: Path, approved: Mapping[str, Any]) -> st
     match approved.get(_name_pin(skill, pins)):
         case {"files": dict(before)}:
             now = dict(skill.files)
-            changes = [f"{one} is gone" for one in before if one not in now]
-            changes += [
-                f"{one} is {'another' if one in before else 'new'}" for one in now if before.get(one) != now[one]
-            ]
-            if not changes:
-                return ""
-            said = f"it was changed since it was approved: {_shorten(', '.join(changes), 300)}"
-        case _:
-            said = "it is not approved yet"
-    return f"{said}; review it, and approve it with: {COMMANDS['skills']}"
+            other = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+            return f"changed since it was approved: {_shorten(', '.join(other), 300)}" if other else ""
+    return "not approved yet"
 
 
 def _name_pin(skill: Skill, pins: Path) -> str:
