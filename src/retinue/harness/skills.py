@@ -225,13 +225,13 @@ def _find_text_problem(value: Any, most: int) -> str:
 # ── what a model is told ─────────────────────────────────────────────────────────────────────────
 
 
-def describe_skills(skills: Sequence[Skill], *, shell: bool) -> str:
-    """Return what instructions say of skills; empty without any. With a `shell`, commands find their files."""
+def describe_skills(skills: Sequence[Skill], *, mounted: bool) -> str:
+    """Return what instructions say of skills; empty without any. If they are `mounted`, commands find their files."""
     if not skills:
         return ""
     room = max(60, _LISTED // len(skills))
     lines = [f"- {one.name}: {_shorten(neutralize(one.description), room)}" for one in skills]
-    where = " Its files are in skills/NAME/ where commands run; they cannot be changed." if shell else ""
+    where = " Its files are in skills/NAME/ where commands run; they cannot be changed." if mounted else ""
     return "\n".join([_ABOUT + where, *lines])
 
 
