@@ -95,7 +95,8 @@ def _copy_skill(skill: Skill) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(skill.read_bytes(path))
         copy.chmod(0o444 | (skill.folder / path).stat().st_mode & 0o111)
-    made.chmod(0o755)
+    for folder in (made, *filter(Path.is_dir, made.rglob("*"))):  # the sandbox may be another user
+        folder.chmod(0o755)
     return made
 
 
