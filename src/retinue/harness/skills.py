@@ -100,9 +100,6 @@ def _copy_skill(skill: Skill) -> Path:
     return made
 
 
-# ── finding and reading them ─────────────────────────────────────────────────────────────────────
-
-
 def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[Skill, ...]:
     """Return the skills in folders, each of which is a skill or has some beneath, sorted by name. If a file of `pins`
     names skills, each must be as it was approved there. Raises `DataError` with all problems, one a line."""
@@ -223,9 +220,6 @@ def _find_text_problem(value: Any, most: int) -> str:
     return f"the character U+{ord(hidden):04X} cannot be seen; leave it out" if hidden else ""
 
 
-# ── what a model is told ─────────────────────────────────────────────────────────────────────────
-
-
 def describe_skills(skills: Sequence[Skill], *, mounted: bool) -> str:
     """Return what instructions say of skills; empty without any. If they are `mounted`, commands find their files."""
     if not skills:
@@ -268,9 +262,6 @@ def make_read_skill(skills: Iterable[Skill]) -> Tool:
         return f"{_HEAD.format(name, path)}\n{text}{listed}"
 
     return Tool("read_skill", read_skill, effects="read", max_result=_RESULT)
-
-
-# ── what a person approved ───────────────────────────────────────────────────────────────────────
 
 
 def pin_skills(skills: Iterable[Skill], pins: Path) -> None:
