@@ -118,7 +118,7 @@ def test_what_a_model_is_shown_is_bounded_and_says_how_to_read_on(make: Make, tm
     assert said[1].endswith("… long.txt has 1,000 lines, of which 1 to 161 are shown")
     assert said[2].startswith("line 900 ")
     assert said[2].endswith("x" * 90)
-    assert "long.txt has only 1,000 lines" in said[3]
+    assert "long.txt has the lines 1 to 1,000, and no line 1,001" in said[3]
     assert said[5].endswith("… (34,000 more characters of this line)")
     assert said[6].endswith("… there is more: 100 are shown; say more exactly what you look for")
     assert said[8].startswith("(bin, 3 bytes, not shown:")

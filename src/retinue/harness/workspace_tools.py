@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from .._internal.concurrency import run_in_thread
 from ..core.run_context import change_key, current_run
@@ -26,7 +24,6 @@ _SHOWN, _MOST = 16_000, 17_000  # characters of what a model is shown at a time,
 _LISTED, _FOUND, _WIDE = 400, 100, 400  # files; places; characters of a line that was found
 _AT_ONCE, _SEARCHED = 100, 1_000_000  # files that are read together; bytes of one that is searched
 _COMPARED = 20_000  # lines among which the nearest is looked for
-_Line = Annotated[int, Field(ge=1)]
 
 
 @tool(effects="read", polls=True, max_result=_MOST)
@@ -42,7 +39,7 @@ async def list_files(folder: str = "") -> str:
 
 
 @tool(effects="read", polls=True, max_result=_MOST)
-async def read_file(path: str, first_line: _Line = 1, last_line: _Line | None = None) -> str:
+async def read_file(path: str, first_line: int = 1, last_line: int | None = None) -> str:
     """Read a text file of the workspace, or some of its lines (the first is 1); look at an image or a PDF."""
     content = await _find_workspace().read_file(path)
     text = _decode(content)
@@ -51,9 +48,9 @@ async def read_file(path: str, first_line: _Line = 1, last_line: _Line | None = 
     lines = text.split("\n")
     if lines[-1] == "" and len(lines) > 1:
         lines.pop()
-    if first_line > len(lines):
-        raise NotDone(f"{path} has only {len(lines):,} lines")
-    wanted = lines[first_line - 1 : last_line]
+    if not 1 <= first_line <= len(lines):
+        raise NotDone(f"{path} has the lines 1 to {len(lines):,}, and no line {first_line:,}")
+    wanted = lines[first_line - 1 : max(first_line, last_line or len(lines))]
     most = f"… {path} has {len(lines):,} lines, of which {first_line:,} to {{}} are shown"
     return _join(wanted, most, len(wanted), first_line - 1) or "(The file is empty.)"
 

@@ -23,7 +23,7 @@ from ..core.workspace import (
     WorkspaceFile,
     check_clash,
 )
-from ..errors import NotDone
+from ..errors import DataError, NotDone
 from .clock import CLOCK
 from .prepared_statements import bound_insert, insert_once
 from .run_row import RunRow
@@ -91,8 +91,11 @@ def read_files(
 
 
 def unpack(kept: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return contents that `read_files` returned as they were."""
-    return {path: zlib.decompress(content) for path, content in kept.items()}
+    """Return contents that `read_files` returned as they were. Raises `DataError` for what nobody here wrote."""
+    try:
+        return {path: zlib.decompress(content) for path, content in kept.items()}
+    except (zlib.error, TypeError) as error:
+        raise DataError(f"the content of a file in the database cannot be read: {error}") from error
 
 
 def find_version(connection: Connection, workspace: str) -> int:

@@ -42,7 +42,7 @@ async def list_workspace(run_id: str, context: ContextDep, version: _Version = N
         workspace = _find(connection, scope, run_id)
         files = workspaces.list_files(connection, workspace, version)
         at = workspaces.find_version(connection, workspace) if version is None else version
-        return {"object": "workspace", "version": at, "files": [one._asdict() for one in files]}
+        return {"object": "workspace", "run_id": run_id, "version": at, "files": [one._asdict() for one in files]}
 
     try:
         return await context.read(read)
