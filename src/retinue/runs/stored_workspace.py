@@ -23,7 +23,7 @@ from ..store.tenant_view import Quota, TenantView
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredWorkspace:
     """The files that `run` works with, as `Workspace` documents it. A tenant keeps at most its `quota` of them.
 
