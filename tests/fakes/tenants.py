@@ -18,7 +18,7 @@ from retinue.store.api_keys import hash_key
 from retinue.store.run_queries import find_run
 from retinue.store.tables import events, keys, metadata, runs, submissions
 from retinue.store.user_records import keep_policy
-from retinue.store.workspaces import Blob, change_files
+from retinue.store.workspaces import change_files, pack
 
 from .app_server import Answer, Serving
 from .until import until
@@ -92,7 +92,7 @@ class Customer:
         with self._served.database.engine.begin() as connection:
             run = find_run(connection, run_id)
             assert run is not None
-            change_files(connection, run, {path: Blob.of(self.word.encode())}, run_id, lambda connection, size: None)
+            change_files(connection, run, pack({path: self.word.encode()}), run_id, lambda connection, size: None)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """All that the database holds of it, but for its keys."""

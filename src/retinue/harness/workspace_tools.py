@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Any, Literal
 
 from .._internal.concurrency import run_in_thread
@@ -137,19 +138,13 @@ def _find_problem(text: str, old: str, new: str) -> str:
         return "`old` is empty" if not old else "`old` and `new` are the same"
     count = text.count(old)
     if count > 1:
-        places = [f"{text.count(chr(10), 0, at) + 1:,}" for at in _find_all(text, old)][:10]
+        parts = accumulate(part.count("\n") for part in text.split(old)[:11])  # `old` may have several lines
+        places = [f"{lines + at * old.count(chr(10)) + 1:,}" for at, lines in enumerate(parts)][: min(count, 10)]
         return f"`old` occurs {count:,} times, in lines {', '.join(places)}: give more of the text around it"
     if count == 1:
         return ""
     there = " `new` is in it already." if new and new in text else ""
     return f"`old` occurs 0 times.{there}{_show_nearest(text.splitlines(), old.splitlines())}"
-
-
-def _find_all(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + len(part))
 
 
 def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:

@@ -16,14 +16,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, case, delete, exists, func, insert, literal, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ..core.workspace import (
-    MOST_FILES,
-    ChangedFile,
-    WorkspaceChange,
-    WorkspaceFile,
-    check_clash,
-)
-from ..errors import DataError, NotDone
+from ..core.workspace import MOST_FILES, ChangedFile, WorkspaceChange, WorkspaceError, WorkspaceFile
+from ..errors import DataError
 from .clock import CLOCK
 from .prepared_statements import bound_insert, insert_once
 from .run_row import RunRow
@@ -43,11 +37,6 @@ class Blob(NamedTuple):
     id: str
     size: int
     content: bytes
-
-    @classmethod
-    def of(cls, content: bytes) -> Blob:
-        """Return a content as it is kept."""
-        return cls(hashlib.sha256(content).hexdigest(), len(content), zlib.compress(content, 1))
 
 
 class Place(NamedTuple):
@@ -71,7 +60,7 @@ def place_of(connection: Connection, run: RunRow) -> Place:
 
 
 def list_files(connection: Connection, workspace: str, version: int | None = None) -> list[WorkspaceFile]:
-    """Return the files of a version, sorted. Raises `NotDone` if it is not there."""
+    """Return the files of a version, sorted. Raises `WorkspaceError` if it is not there."""
     query = select(_files.path, _files.size, _files.version).where(*_in_version(connection, workspace, version))
     return sorted(WorkspaceFile(*row) for row in connection.execute(query))
 
@@ -90,6 +79,14 @@ def read_files(
     return found
 
 
+def pack(changes: Mapping[str, bytes | None]) -> dict[str, Blob | None]:
+    """Return contents as they are kept."""
+    return {
+        path: one if one is None else Blob(hashlib.sha256(one).hexdigest(), len(one), zlib.compress(one, 1))
+        for path, one in changes.items()
+    }
+
+
 def unpack(kept: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return contents that `read_files` returned as they were. Raises `DataError` for what nobody here wrote."""
     try:
@@ -98,15 +95,11 @@ def unpack(kept: Mapping[str, bytes]) -> dict[str, bytes]:
         raise DataError(f"the content of a file in the database cannot be read: {error}") from error
 
 
-def find_version(connection: Connection, workspace: str) -> int:
-    """Return the newest version; 0 if there is none."""
-    return connection.execute(select(workspaces.c.version).where(workspaces.c.id == workspace)).scalar() or 0
-
-
-def find_version_at(connection: Connection, workspace: str, at: float) -> int:
-    """Return the version at a time, in Unix seconds; 0 if there was none."""
+def find_version(connection: Connection, workspace: str, at: float | None = None) -> int:
+    """Return the newest version, or that at a time in Unix seconds; 0 if there is none."""
     columns = workspace_versions.c
-    query = select(func.max(columns.version)).where(columns.workspace_id == workspace, columns.at <= at)
+    until = [] if at is None else [columns.at <= at]
+    query = select(func.max(columns.version)).where(columns.workspace_id == workspace, *until)
     return connection.execute(query).scalar() or 0
 
 
@@ -147,7 +140,7 @@ def change_files(
     version, added = row.version + 1, [path for path in new if path not in there]
     count = row.files + len(added) - len([path for path in ended if path not in new])
     if added and count > MOST_FILES:
-        raise NotDone(f"a workspace has at most {MOST_FILES:,} files, and would have {count:,}")
+        raise WorkspaceError(f"a workspace has at most {MOST_FILES:,} files, and would have {count:,}")
     for some in _batch(ended):
         mine = (_files.workspace_id == place.id, _there, _files.path.in_(some))
         connection.execute(update(workspace_files).where(*mine).values(until=version))
@@ -210,8 +203,7 @@ def _in_version(connection: Connection, workspace: str, version: int | None) -> 
     columns = workspace_versions.c
     query = select(columns.version).where(columns.workspace_id == workspace, columns.version == version)
     if version and connection.execute(query).first() is None:
-        newest = find_version(connection, workspace)
-        raise NotDone(f"the workspace has no version {version}; the newest is {newest}")
+        raise WorkspaceError(f"the workspace has no version {version}")
     until = or_(_there, _files.until > version)
     return [_files.workspace_id == workspace, _files.version <= version, until]
 
@@ -241,15 +233,15 @@ def _current(connection: Connection, workspace: str, paths: Iterable[str]) -> It
 
 
 def _check_folders(connection: Connection, workspace: str, added: Collection[str]) -> None:
-    """Raise `NotDone` if a new file is where a folder is, or below a file."""
+    """Raise `WorkspaceError` if a new file is where a folder is, or below a file."""
     above = {path[:at] for path in added for at, letter in enumerate(path) if letter == "/"}
-    files = {*added, *(row.path for row in _current(connection, workspace, above))}
-    check_clash(added, files)
-    for some in _batch(path for path in added if path not in above):
+    if files := above & {*added, *(row.path for row in _current(connection, workspace, above))}:
+        raise WorkspaceError(f"{min(files)} is a file, and cannot be a folder")
+    for some in _batch(added):
         below = or_(*(and_(_files.path > f"{path}/", _files.path < f"{path}0") for path in some))
         inner = select(_files.path).where(_files.workspace_id == workspace, _there, below).limit(1)
         if (found := connection.execute(inner).scalar()) is not None:
-            raise NotDone(f"there is a folder with this name, which has {found}")
+            raise WorkspaceError(f"there is a folder of this name, with {found}")
 
 
 def _put_blobs(
