@@ -84,8 +84,8 @@ async def test_a_file_is_no_folder(database: Database) -> None:
     await files.change_files({"a/b/c": b"", "a-b": b"", "f": b""}, "1")
     for number, (changes, said) in enumerate(
         [
-            ({"a": b""}, "there is a folder of this name, with a/b/c"),
-            ({"a/b": b""}, "with a/b/c"),
+            ({"a": b""}, "a is a folder, with a/b/c"),
+            ({"a/b": b""}, "a/b is a folder, with a/b/c"),
             ({"a/b/c/d": b""}, "a/b/c is a file, and cannot be a folder"),
             ({"x": b"", "x/y": b""}, "x is a file"),
             ({"f/g": b""}, "f is a file"),
