@@ -23,7 +23,7 @@ WORKSPACE_WORDS = (
 _SHOWN, _MOST = 16_000, 17_000  # characters of what a model is shown at a time, with what is said about it
 _LISTED, _FOUND, _WIDE = 400, 100, 400  # files; places; characters of a line that was found
 _AT_ONCE, _SEARCHED = 100, 1_000_000  # files that are read together; bytes of one that is searched
-_COMPARED, _BEGINNING, _LIKE = 5_000, 100, 0.5  # lines that are compared, their characters, and what is like another
+_COMPARED, _BEGINNING, _LIKE = 2_000, 100, 0.5  # lines that are compared, their characters, and what is like another
 
 
 @tool(effects="read", polls=True, max_result=_MOST)
