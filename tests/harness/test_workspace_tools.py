@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.workspaces import HOSTILE, make_links, seen, told, writer
-from retinue import Agent
+from retinue import Agent, PromptModel, RunContext
 from retinue.core.workspace import WorkspaceError
 from retinue.harness import Harness
 from retinue.harness.folder_workspace import FolderWorkspace
@@ -126,7 +127,8 @@ def test_what_a_model_is_shown_is_bounded_and_says_how_to_read_on(make: Make, tm
 
 
 def test_no_path_leads_out_of_a_workspace(make: Make, tmp_path: Path) -> None:
-    tools = ({"content": "x"}, "write_file"), ({}, "read_file"), ({"old": "a", "new": "b"}, "edit_file")
+    changes = {"content": "x"}, {"old": "a", "new": "b"}
+    tools: Any = (changes[0], "write_file"), ({}, "read_file"), (changes[1], "edit_file")
     calls = [(tool, {"path": path, **given}) for path in HOSTILE for given, tool in tools]
     with make(calls) as agent:
         result = agent.run("Begin", key="hostile")
@@ -141,7 +143,7 @@ def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
     folder.mkdir()
     make_links(folder, outside)
     there = ("link/secret.txt", "file", "self", "up/outside/secret.txt", "link/../secret.txt", "pipe", "link", "up")
-    calls = [(tool, {"path": path, **given}) for path in there for given, tool in (({}, "read_file"),)]
+    calls = [("read_file", {"path": path}) for path in there]
     calls += [("write_file", {"path": path, "content": "changed"}) for path in ("link/new.txt", "up/new.txt", "self/x")]
     with writer([*calls, ("list_files", {}), ("search_files", {"pattern": "."})], Harness(workspace=folder)) as agent:
         result = agent.run("Begin")
@@ -183,14 +185,40 @@ def test_a_folder_tells_what_others_changed_in_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_temporary_files_live_as_long_as_the_agent(tmp_path: Path) -> None:
-    agent = writer(
-        [
-            ("write_file", {"path": "a", "content": "1"}),
-            ("write_file", {"path": "b", "content": "1"}),
-            ("list_files", {}),
-        ]
-    )
-    first = agent.run("Begin", thread="t")
-    assert first.steps
+def test_temporary_files_live_as_long_as_the_agent() -> None:
+    script: list[dict[str, Any]] = [
+        {"when": r"is written|\(1\)|no files", "finish": "Done."},
+        {"when": "write", "call": {"tool": "write_file", "input": {"path": "a", "content": "1"}}},
+        {"when": "", "call": {"tool": "list_files", "input": {}}},
+    ]
+    folders: list[Path] = []
+
+    def note(context: RunContext) -> None:
+        assert isinstance(context.workspace, FolderWorkspace)
+        folders.append(context.workspace.folder)
+
+    agent = Agent(PromptModel(script=script), strategy="tool_calling", harness=True, deps_of=note)
+    agent.run("write", thread="t")
+    assert seen(agent.run("list", thread="t")) == ["a (1)"]
+    assert seen(agent.run("list", thread="u")) == seen(agent.run("list")) == ["There are no files yet."]
+    assert len({*folders}) == 3
+    assert all(one.is_dir() for one in folders)
     del agent
+    gc.collect()
+    assert not any(one.exists() for one in folders)
+
+
+def test_members_share_the_files_of_the_run_at_the_top(tmp_path: Path) -> None:
+    member = writer([("write_file", {"path": "a", "content": "1"})], Harness(workspace=tmp_path / "other"))
+    top = writer(
+        [("writer", {"query": "Begin"}), ("list_files", {})], Harness(workspace=tmp_path / "out"), tools=[member]
+    )
+    assert seen(top.run("Begin"))[1] == "a (1)"
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_kept_run_may_work_in_a_folder(tmp_path: Path) -> None:
+    calls = [("write_file", {"path": f"{at}", "content": "1"}) for at in range(2)]
+    with writer(calls, Harness(workspace=tmp_path / "out"), store=tmp_path / "runs.db") as agent:
+        assert [one["version"] for one in told(agent.run("Begin"))] == [1, 2]
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["0", "1"]

@@ -286,6 +286,7 @@ workspace_blobs = Table(
     Column("id", String(64), primary_key=True),
     Column("created_at", _TIME, nullable=False),
     Column("content", LargeBinary, nullable=False),
+    Index("workspace_blobs_by_age", "created_at", "tenant", "id"),  # what is old is found without its contents
 )
 
 # what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's

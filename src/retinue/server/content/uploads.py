@@ -4,7 +4,6 @@ uploaded, under `uploads/`: files that messages of its thread have or name, or t
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -71,10 +70,8 @@ def _find_uploads(connection: Connection, run: RunRow) -> list[_Upload]:
             if row is not None and kept is not None:
                 found[key] = _Upload(key, row.body["filename"], bytes(kept.content))
         elif source.url[:5].lower() == "data:":
-            ending = mimetypes.guess_extension(source.url[5:].partition(";")[0]) or ""
             with suppress(DataError):  # the client was told, or the model is
-                content = decode_data_url(source.url)
-                found[key] = _Upload(key, source.name or f"file-{key[7:15]}{ending}", content)
+                found[key] = _Upload(key, source.name or f"file-{key[7:15]}", decode_data_url(source.url))
     return list(found.values())
 
 

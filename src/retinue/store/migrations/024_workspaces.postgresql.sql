@@ -31,6 +31,8 @@ CREATE TABLE workspace_blobs (
     PRIMARY KEY (tenant, id)
 );
 
+CREATE INDEX workspace_blobs_by_age ON workspace_blobs (created_at, tenant, id);
+
 CREATE FUNCTION count_workspace_blobs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'DELETE' THEN

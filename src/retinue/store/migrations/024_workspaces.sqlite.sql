@@ -31,6 +31,8 @@ CREATE TABLE workspace_blobs (
     PRIMARY KEY (tenant, id)
 );
 
+CREATE INDEX workspace_blobs_by_age ON workspace_blobs (created_at, tenant, id);
+
 CREATE TRIGGER workspace_blobs_counted_at_insert AFTER INSERT ON workspace_blobs BEGIN
     INSERT INTO storage_used VALUES (NEW.tenant, 'workspaces', 0, length(NEW.content))
     ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;
