@@ -132,6 +132,7 @@ def send(who: Customer, operation: Operation, filled: Mapping[Slot, str], **more
     by_name = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "path"}
     path = re.sub(r"\{(\w+)[^}]*\}", lambda found: quote(by_name.get(found[1], "agent-1")), operation.path)
     query = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "query"}
+    query |= {"path": "notes.txt"} if operation.path.endswith("/workspace/content") else {}
     more["headers"] = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "header"} | more.get(
         "headers", {}
     )
