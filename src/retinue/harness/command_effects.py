@@ -27,7 +27,8 @@ _WRITING_OPTIONS: Mapping[str, str] = {
     "git": r"--output.*|-O.*|--open.*|--ext-diff|--textconv",
 }
 _TOKEN = re.compile(
-    r"""[ \t]*(?:(?P<quiet>[12]?>(?:&1|/dev/null))|(?P<joint>\|\|?|&&|;)|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
+    r"""[ \t]*(?:(?P<quiet>[12]?>(?:&1|/dev/null))|(?P<joint>\|\|?|&&|;)"""
+    r"""|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
 )
 
 
