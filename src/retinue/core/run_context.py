@@ -27,8 +27,9 @@ from .._internal.foreign_text import make_well_formed
 from .._internal.redaction import encode_secret, redact, redact_also
 from ..errors import NotDone, UsageError
 from .events import Reported
+from .run_texts import OfProcess as TextsOfProcess, RunTexts
 from .user_records import OfProcess, UserRecords
-from .values import AgentAction, File, Observation, Usage
+from .values import AgentAction, File, HelperState, Observation, Usage
 from .workspace import Workspace
 
 FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
@@ -164,6 +165,7 @@ class ToolCall:
         seconds: The duration of a member's run, which its caller may not have awaited.
         files: The files in its result so far, which go to the model beside the text.
         data: What it returned for the application, as JSON.
+        helpers: What became of helpers in the background.
         is_over: Whether it has ended, though its code may still run.
     """
 
@@ -176,6 +178,7 @@ class ToolCall:
     seconds: float = 0.0
     files: list[File] = field(default_factory=list)
     data: Any = None
+    helpers: list[HelperState] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -227,6 +230,7 @@ class RunContext(Generic[_Deps]):
         confirm: Looks up whether this process still has the run. Raises if it has not.
         stored: What a store knows of the run's user, if the run has a store.
         workspace: The files of the run, if its agent has any.
+        texts: Where texts of the run are kept beside its log, if the run has a store.
     """
 
     deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -250,6 +254,7 @@ class RunContext(Generic[_Deps]):
     revealed: set[str] = field(default_factory=set, repr=False)
     stored: UserRecords | None = None
     workspace: Workspace | None = None
+    texts: RunTexts | None = None
 
     async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
         """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run
@@ -266,6 +271,11 @@ class RunContext(Generic[_Deps]):
     def records(self) -> UserRecords:
         """What is known of the run's user: by the store, or by this process."""
         return self.stored or OfProcess(self.tenant, self.user)
+
+    @property
+    def kept_texts(self) -> RunTexts:
+        """Where texts of the run are kept: in its store, or by this process."""
+        return self.texts or TextsOfProcess(self.tenant, self.user, self.agent, self.run)
 
     @property
     def trace_id(self) -> str:

@@ -145,4 +145,5 @@ def _mark(said: os.stat_result) -> _Mark:
 def _remove_tree(path: Path) -> None:
     """Remove a folder of any depth, also what a command has closed to itself."""
     for program in ("chmod", "-R", "u+rwx"), ("rm", "-rf"):
-        subprocess.run([*program, "--", path], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        words = [*program, "--", str(path)]
+        subprocess.run(words, capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})

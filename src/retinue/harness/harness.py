@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .folder_workspace import FolderWorkspace, temporary_workspace
+from .helpers import Helpers
 from .sandbox import Sandbox
 from .shell import SHELL_WORDS, make_run_command, run_command
+from .skills import Skill, describe_skills, load_skills, make_read_skill
+from .todos import write_todos
 from .workspace_tools import WORKSPACE_TOOLS, WORKSPACE_WORDS
 
 
@@ -22,33 +25,60 @@ class Harness:
         workspace: Where the files of a run are: `True`, where the run is kept; a path, in this folder (only in
             process); `False`, nowhere.
         shell: Whether it runs commands, in a `Sandbox` of the default limits, or of these; needs a workspace.
+        skills: Folders, each of which is a skill or has some beneath (docs/skills.md).
+        pins: The file of approved skills (`retinue.pins.json`), written by `retinue skills pin`. A skill that is not as
+            it was approved there is refused. Without it, skills are trusted as they are first read.
+        agents_files: Files of the workspace that a model is shown as a run begins, as notes that are not the user's
+            words: `("AGENTS.md",)`.
+        todos: Whether the model keeps a list of what is to do, which people see.
+        helpers: Whether it gives tasks to helpers; `Helpers` says how many.
 
-    Raises `UsageError` for a shell without a workspace.
+    Raises `UsageError` for a shell without a workspace, and `DataError` for skills that cannot be used, with all
+    problems, one a line.
     """
 
     workspace: bool | str | Path = True
     shell: bool | Sandbox = True
+    skills: str | Path | Sequence[str | Path] = ()
+    pins: str | Path | None = None
+    agents_files: str | Sequence[str] = ()
+    todos: bool = True
+    helpers: bool | Helpers = True
+    found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.shell is not False and self.workspace is False:
             raise UsageError("harness: the shell runs commands in a workspace: give it one, or say shell=False")
+        pins = None if self.pins is None else Path(self.pins)
+        for name in ("skills", "agents_files"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str | Path) else tuple(given))
+        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))  # type: ignore[arg-type]
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        return [*(WORKSPACE_TOOLS if self.workspace is not False else ()), *self._shell_tools]
+        helpers = Helpers() if self.helpers is True else self.helpers
+        return [
+            *(WORKSPACE_TOOLS if self.workspace is not False else ()),
+            *([self._make_shell()] if self.shell is not False else ()),
+            *([make_read_skill(self.found_skills)] if self.found_skills else ()),
+            *([write_todos] if self.todos else ()),
+            *(helpers.tools if helpers else ()),
+        ]
+
+    def _make_shell(self) -> Tool:
+        if self.shell is True and not self.found_skills:
+            return run_command
+        mounts = {f"skills/{one.name}": one.copy_verified for one in self.found_skills}
+        return make_run_command(self.shell if isinstance(self.shell, Sandbox) else Sandbox(), mounts)
 
     @property
     def instructions(self) -> str:
         """What a model is told of its pieces, beyond the descriptions of the tools."""
-        files = WORKSPACE_WORDS if self.workspace is not False else ""
-        return "\n".join(filter(None, (files, SHELL_WORDS if self.shell is not False else "")))
-
-    @property
-    def _shell_tools(self) -> list[Tool]:
-        if isinstance(self.shell, Sandbox):
-            return [make_run_command(self.shell)]
-        return [run_command] if self.shell else []
+        has_shell = self.shell is not False
+        files, commands = WORKSPACE_WORDS if self.workspace is not False else "", SHELL_WORDS if has_shell else ""
+        return "\n\n".join(filter(None, (files, commands, describe_skills(self.found_skills, shell=has_shell))))
 
     @property
     def folder(self) -> Path | None:

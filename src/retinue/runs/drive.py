@@ -16,7 +16,7 @@ from ..agent import Run
 from ..core.events import ENDINGS, Finished, Said, Stopped, find_started, make_stopped
 from ..core.protocols import Task
 from ..core.run_context import current_run, enter_run_context
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import is_member, makes_helpers
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
@@ -31,6 +31,7 @@ from .drive_context import DriveContext
 from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
+from .run_texts import StoredTexts
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
 from .stored_workspace import StoredWorkspace
@@ -145,12 +146,13 @@ class Drive:
         files = None
         if wants_workspace(parts.harness, parts.tools) and not in_folder:
             files = StoredWorkspace(context.database, run, context.storage)
-        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, workspace=files))
+        texts = StoredTexts(context.database, run, context.parked)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, texts=texts, workspace=files))
         live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}
-        members = {name for name, one in tools.items() if is_member(one)}
+        members = {name for name, one in tools.items() if is_member(one) or makes_helpers(one)}
         caller = Caller(run, assigned.path or run.agent, task, members, self._found)
         children = ChildRuns(context.database, caller, writer, context.acquire, context.go_on)
         live.delegate = children
@@ -231,7 +233,8 @@ class Drive:
         writer.put(event)
         settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work
-        teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
+        stops, there = isinstance(event, Stopped), (tools or {}).values()
+        teams = (stops and (tools is None or any(map(is_member, there)))) or any(map(makes_helpers, there))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)

@@ -315,6 +315,16 @@ registered_tools = _owned(
     UniqueConstraint("tenant", "name"),
 )
 
+# texts beside runs' logs, compressed: long results of calls, and what stands for long conversations. `key` is the name
+# or the digest by which they are found in other runs
+run_texts = _of_runs(
+    "run_texts",
+    Column("key", String(64), primary_key=True),
+    Column("call_id", String(64)),
+    Column("content", LargeBinary, nullable=False),
+    Index("run_texts_by_key", "tenant", "key"),
+)
+
 # the definitions of the registered tools with which a run began
 run_tools = _of_runs("run_tools", Column("body", _JSON, nullable=False))
 

@@ -12,6 +12,7 @@ from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
 from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
+from ..tools.long_results import cut_result
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
 from .event_stream import with_reports
@@ -24,7 +25,9 @@ AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the re
 class ToolTurn:
     """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on). The last
     observation carries the warning of `meter` for the model. Agents that are called get equal shares of what it
-    leaves."""
+    leaves. `reads_on` says whether the model can read on in a long result."""
+
+    reads_on = True
 
     def __init__(
         self, meter: Meter, acted: int, actions: Sequence[AgentAction], effects: Effects, judges: Judges
@@ -241,10 +244,18 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.write_warning(self._deadline.left)):
-            observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
-        self._seen[observation.call_id] = observation
-        await self._effects.tell(Observed(self._step, observation))
+        last = len(self._seen) + 1 == len(self._actions)
+        try:
+            if not observation.direct and observation.call_id in self._actions:
+                most = self._effects.result_limit(self._current(observation.call_id).tool)
+                observation = await cut_result(observation, most, reads_on=self.reads_on)
+            if last:
+                observation = await self._effects.helpers.tell_ended(observation)
+        finally:  # the call was made, and the log has to say so
+            if last and (warning := self._meter.write_warning(self._deadline.left)):
+                observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
+            self._seen[observation.call_id] = observation
+            await self._effects.tell(Observed(self._step, observation))
 
 
 def _withhold(observation: Observation, reason: str) -> Observation:

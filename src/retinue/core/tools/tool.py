@@ -112,6 +112,7 @@ class Tool:
         max_result: How many characters of a result are kept.
         examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
             Defaults to the attribute `tool_examples` of `something`.
+        keeps_last: What it returned last holds until the next call, so that is never cleared from the prompt.
         declared: The description, `parameters` and `strict` of a function as its owner declared it. Engines that call
             tools natively are sent these as they are.
 
@@ -133,6 +134,7 @@ class Tool:
     max_result: int = 8_000
     examples: tuple[ToolExample, ...] = ()
     declared: Mapping[str, Any] | None = None
+    keeps_last: bool = False
     effects_of: Callable[[Mapping[str, Any]], Effects] | None = None
 
     def __post_init__(self) -> None:
