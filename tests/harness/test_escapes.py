@@ -1,4 +1,4 @@
-"""Nothing gets out of the sandbox, and nothing that runs in it does the machine harm: a loop over `data/escapes.txt`."""
+"""Nothing gets out of the sandbox, or does the machine harm from within: a loop over `data/escapes.txt`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ class Host:
     def find_harm(self) -> str:
         if self.process.poll() is not None:
             return "the host's process was killed"
-        if self.file.read_text() != self.secret or sorted(os.listdir(self.folder)) != ["secret.txt", "socket"]:
+        if self.file.read_text() != self.secret or sorted(one.name for one in self.folder.iterdir()) != [
+            "secret.txt",
+            "socket",
+        ]:
             return "the host's files were changed"
         return ""
 

@@ -27,7 +27,7 @@ _WRITING_OPTIONS: Mapping[str, str] = {
     "git": r"--output.*|-O.*|--open.*|--ext-diff|--textconv",
 }
 _TOKEN = re.compile(
-    r"""[ \t]*(?:(?P<quiet>[12]?>(?:&1|/dev/null))|(?P<joint>\|\|?|&&|;)"""
+    r"""[ \t]*(?:(?P<quiet>[12]?(?:>&1|> ?/dev/null)(?=[\s;|&]|$))|(?P<joint>\|\|?|&&|;)"""
     r"""|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
 )
 

@@ -7,7 +7,7 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import Callable
 
-_PIECE, _FLOOD = 65_536, 2_000  # bytes; how often the half that is kept may be written
+_PIECE, _FLOOD = 65_536, 50_000_000  # bytes
 _BETWEEN_LINES = 3.0  # seconds
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -28,8 +28,8 @@ class CommandOutput:
             room = self._most - len(self._begin)
             self._begin += piece[:room]
             self._end = (self._end + piece[room:])[-self._most :]
-            if self._size > _FLOOD * self._most:
-                self.excess = f"it wrote more than {_FLOOD * self._most:,} bytes of output"
+            if self._size > _FLOOD:
+                self.excess = f"it wrote more than {_FLOOD:,} bytes of output"
                 kill()
             if self._tell is not None and time.monotonic() - self._told > _BETWEEN_LINES:
                 lines = _make_plain(piece).strip().split("\n")

@@ -302,6 +302,8 @@ async def _enclose(
             process = await asyncio.create_subprocess_exec(
                 *words, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=environment, pass_fds=passed, **_AS_USER
             )
+        except OSError as error:
+            raise _refuse(str(error)) from error
         finally:
             for handle in passed:
                 os.close(handle)
