@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,14 @@ _REMEDY = (
     "commands run in a sandbox only, and none can be made here: {}. Wanted are Linux, bubblewrap (apt-get install "
     "bubblewrap) and user namespaces; see docs/sandbox.md"
 )
-_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_ETC = ("alternatives", "ca-certificates", "ssl/certs", "ssl/openssl.cnf", "ld.so.cache", "localtime", "mime.types")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = [f"/etc/{one}" for one in "alternatives ca-certificates ssl/certs ssl/openssl.cnf ld.so.cache localtime".split()]
 _OWN_ETC = {"passwd": "agent:x:1000:1000::/tmp:/bin/sh\n", "group": "agent:x:1000:\n", "hosts": "127.0.0.1 localhost\n"}
 _ENVIRONMENT = {"HOME": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _MAX_COMMAND = 100_000  # characters
 _MAX_FILES, _MAX_DEPTH, _OPEN_FILES = 20_000, 64, 256  # files and folders of a command; files that a process has open
-_PACE, _WRITES = 0.25, 10  # seconds between looks; what may be written in all, in sizes of the disk
+_PACE = 0.25  # seconds between looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,7 @@ class Sandbox:
         Raises `NotDone` if the sandbox cannot be made: then the command has not begun.
         """
         if len(command) > _MAX_COMMAND or "\0" in command:
-            raise NotDone(
-                f"want a command of at most {_MAX_COMMAND:,} characters, without NUL; write a file and run it"
-            )
+            raise NotDone(f"want a command of at most {_MAX_COMMAND:,} characters; write a file and run that")
         began, seconds, output = time.monotonic(), min(seconds, self.seconds), CommandOutput(int(self.output), tell)
         hosts = self.network if changes else ()
         options = self._list_options(base, changes, mounts)
@@ -133,8 +132,7 @@ class Sandbox:
                 inside.kill()
                 await reading
             code = await inside.read_exit_code(output.text)
-        code = 137 if stopped else code
-        return CommandEnd(code, output.text, output.left_out, time.monotonic() - began, stopped)
+        return CommandEnd(137 if stopped else code, output.text, output.left_out, time.monotonic() - began, stopped)
 
     def _limit(self, command: str) -> list[str]:
         """Return the command with the kernel's limits; it comes last where memory or processors are short."""
@@ -149,22 +147,20 @@ class Sandbox:
         return {**_ENVIRONMENT, **proxy, "PATH": path}
 
     def _list_options(self, base: Path, changes: bool, mounts: Mapping[str, Path]) -> list[str]:
-        links = [one for one in _SYSTEM if Path("/", one).is_symlink()]
-        read_only = {"/usr": "/usr", **{f"/{one}": f"/{one}" for one in _SYSTEM if one not in links}}
-        read_only |= {f"/etc/{name}": f"/etc/{name}" for name in _ETC}
-        read_only |= {f"/etc/{name}": str(base / name) for name in _OWN_ETC} | {one: one for one in self.folders}
-        inside = {f"/workspace/{path}": str(folder) for path, folder in mounts.items()}
-        options = [
+        links = [one for one in _SYSTEM if Path(one).is_symlink()]
+        there = {one: one for one in self.folders} | {f"/workspace/{path}": str(one) for path, one in mounts.items()}
+        own = [("--ro-bind", str(base / name), f"/etc/{name}") for name in _OWN_ETC]
+        return [
             *("--unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try".split()),
             *("--cap-drop ALL --die-with-parent --new-session --uid 1000 --gid 1000 --hostname sandbox".split()),
-            *(part for one in links for part in ("--symlink", str(Path("/", one).readlink()), f"/{one}")),
-            *(part for there, here in read_only.items() for part in ("--ro-bind-try", here, there)),
+            *chain(*(("--symlink", str(Path(one).readlink()), one) for one in links)),
+            *chain(*(("--ro-bind-try", one, one) for one in (*_SYSTEM, *_ETC) if one not in links), *own),
             *("--proc", "/proc", "--dev", "/dev", "--bind", str(base / "tmp"), "/dev/shm", "--remount-ro", "/dev"),
             *("--bind", str(base / "tmp"), "/tmp", "--bind", str(base / "work"), "/workspace"),
-            *(part for there, here in inside.items() for part in ("--ro-bind", here, there)),
+            *chain(*(("--ro-bind", here, inside) for inside, here in there.items())),
             *(() if changes else ("--remount-ro", "/workspace")),
+            *("--remount-ro", "/", "--chdir", "/workspace"),
         ]
-        return [*options, "--remount-ro", "/", "--chdir", "/workspace"]
 
     async def _watch(self, process: int, base: Path) -> str:
         """Return which limit was exceeded, once one is."""
@@ -191,14 +187,11 @@ class Sandbox:
         for one in _find_below(process) if process else ():
             memory += 1024 * sum(_read_numbers(f"/proc/{one}/status", (b"RssAnon", b"RssShmem")))
             written += sum(_read_numbers(f"/proc/{one}/io", (b"write_bytes",)))
-        most = (
-            ("of files", used, self.disk),
-            ("of memory", memory, self.memory),
-            ("written", written, _WRITES * self.disk),
-        )
-        return next(
-            (f"it has more than {int(limit):,} bytes {what}" for what, there, limit in most if there > limit), ""
-        )
+        most = {"of files": (used, self.disk), "of memory": (memory, self.memory), "written": (written, 10 * self.disk)}
+        for what, (there, limit) in most.items():
+            if there > limit:
+                return f"it has more than {int(limit):,} bytes {what}"
+        return ""
 
 
 def prepare_base(base: Path) -> None:
