@@ -125,7 +125,6 @@ ALL = [pytest.param([point], 100, marks=pytest.mark.full, id=point.replace(" ", 
 def test_commands_survive_kills_at_every_event(any_url: str, tmp_path: Path, points: Any, most: int) -> None:
     words = [sys.executable, "-c", PROGRAM, any_url, json.dumps(points), str(most), str(tmp_path / "ledger")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=dict(os.environ))
-    print(done.stdout)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert {code for _, _, code in said} == {0}, done.stderr[-3_000:]
     assert sum(died == -9 for _, died, _ in said) >= len(points), done.stderr[-3_000:]

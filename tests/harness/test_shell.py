@@ -79,15 +79,16 @@ def test_output_is_kept_at_both_ends_and_without_controls(tmp_path: Path) -> Non
 
 
 @needs_bwrap
+@pytest.mark.skipif(shutil.which("xxd", path="/usr/bin") is None, reason="needs xxd")
 def test_a_command_that_reads_cannot_write(tmp_path: Path) -> None:
     """The list of commands that read is no fence: `xxd` writes to a second file, if it is let."""
     desk = Desk(tmp_path / "files")
     asyncio.run(desk.workspace.change_files({"a": b"x"}, "first"))
-    text, data = asyncio.run(desk.run("cp a c; xxd a b; cat b; rm c"))
+    text, data = asyncio.run(desk.run("xxd a b || ls"))
+    assert "b: Read-only file system\na" in text
+    assert "workspace" not in data
+    text, data = asyncio.run(desk.run("exec xxd a b"))
     assert data["workspace"]["version"] == 2
-    asyncio.run(desk.workspace.change_files({"b": None}, "second"))
-    text, _ = asyncio.run(desk.run("xxd a b 2>/dev/null; ls > /dev/null"))
-    assert asyncio.run(desk.read()) == {"a": b"x"}, text
 
 
 @needs_bwrap
