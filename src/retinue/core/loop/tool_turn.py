@@ -241,15 +241,16 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        last = len(self._seen) + 1 == len(self._actions)
-        try:
-            if last:
+        if len(self._seen) + 1 == len(self._actions):
+            try:
                 observation = await self._effects.helpers.tell_ended(observation)
-        finally:  # the call was made, and the log has to say so
-            if last and (warning := self._meter.write_warning(self._deadline.left)):
+            except asyncio.CancelledError:  # the call was made, and the log has to say so
+                await self._effects.tell(Observed(self._step, observation))
+                raise
+            if warning := self._meter.write_warning(self._deadline.left):
                 observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
-            self._seen[observation.call_id] = observation
-            await self._effects.tell(Observed(self._step, observation))
+        self._seen[observation.call_id] = observation
+        await self._effects.tell(Observed(self._step, observation))
 
 
 def _withhold(observation: Observation, reason: str) -> Observation:
