@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .core.budgets import Budget as Budget
     from .core.events import Delta as Delta, Event as Event
     from .core.hooks import AskPerson as AskPerson, Block as Block, Change as Change, Hook as Hook, hook as hook
+    from .core.loop.compaction import Context as Context
     from .core.run_context import (
         RunContext as RunContext,
         current_run as current_run,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor, Planner as Planner
+    from .harness import Harness as Harness
     from .memory import ConversationMemory as ConversationMemory, EntityMemory as EntityMemory
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline

@@ -16,6 +16,7 @@ from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
 from .core.events import Delta, Event, Finished, find_started
 from .core.hooks import Hook, list_hooks
+from .core.loop.compaction import Context, read_context
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_context import Deps, find_among
@@ -127,6 +128,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
         hooks: `Hook`s, in order, and objects whose method `hooks()` returns several.
         harness: What it needs for long work: files, a shell, skills, a list of what is to do, helpers. `True`: all.
+        context: How its prompts stay within the model's window; `False`: they are sent as they are.
         trace: Show each run on standard error as it happens.
         store: Where its runs are kept, so that they survive their process: a file, or the URL of a PostgreSQL database
             (docs/durable.md). It needs the extra `store`.
@@ -169,6 +171,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: Iterable[str] = ...,
         hooks: Iterable[Any] = ...,
         harness: Harness | bool | None = ...,
+        context: Context | bool = ...,
         trace: bool = ...,
         store: str | Path | None = ...,
         recover: bool = ...,
@@ -194,6 +197,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
         questions: Iterable[str] = (),
         hooks: Iterable[Any] = (),
         harness: Harness | bool | None = None,
+        context: Context | bool = True,
         trace: bool = False,
         store: str | Path | None = None,
         recover: bool = False,
@@ -232,6 +236,7 @@ class Agent(YamlSerializable, Generic[Deps, Answer]):
             deps_of=deps_of,
             hooks=list_hooks(hooks),
             harness=read_harness(harness),
+            context=read_context(context),
         )
         self.store, self.recovers = store, recover
         if recover and store is None:

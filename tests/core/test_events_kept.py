@@ -39,6 +39,10 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
             **{"tools": st.just(("look",)), "abilities": st.just(Capabilities()), "history": messages.map(tuple)},
         },
         "asked": {"messages": messages.map(tuple), "problem": text},
+        "compacted": {
+            **{"tier": st.sampled_from(["clear", "summary", "drop"]), "places": st.just((1, 2)), "usage": used},
+            **{"texts": st.tuples(text, text), "pinned": st.lists(text, max_size=2).map(tuple)},
+        },
         "retried": {"step": st.integers(0, 9), "problem": text, "seconds": st.floats(0, 9), "usage": used},
         "replied": {"reply": replies},
         "called": {"action": actions(text)},

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool, UsageError, WindowExceeded, tool
-from retinue.core.events import Asked, Called, Delta, Event, Observed
+from retinue.core.events import Asked, Called, Compacted, Delta, Event, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, act, ask
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Message, Reply, Usage
@@ -270,13 +270,13 @@ def test_what_outgrows_the_window_is_shortened_oldest_first(tells: bool) -> None
     result = Agent(model, [page], budget=Budget(steps=25)).run("What is on the pages?")
     assert (result.answer, result.stop_reason) == ("47", StopReason.ANSWER)
     asked = [event for event in result.events if isinstance(event, Asked)]
-    shortened = [event for event in asked if event.shortened]
-    assert 1 <= len(shortened) <= len(asked) / 2, "room is made for several steps at once"
-    assert "Question: What is on the pages?" in shortened[0].messages[0].content
-    text = "".join(message.content for message in shortened[0].messages)
-    assert "page 0 begins" in text
-    assert "(shortened)" in text
-    assert f"page {len(text) and shortened[0].step - 2} ends." in text
+    made = [event for event in result.events if isinstance(event, Compacted)]
+    assert {event.tier for event in made} <= {"clear", "drop"}
+    assert 1 <= len(made) <= len(asked) * 0.6, "room is made for several steps at once"
+    text = next(one.prompt.text for one in model.asked if "(cleared: page" in one.prompt.text)
+    assert "Question: What is on the pages?" in text
+    assert "page 0 begins" not in text
+    assert f"page {made[0].step - 2} ends." in text
     if tells:
         assert max(model.sizes) <= model.limit
 
@@ -284,10 +284,9 @@ def test_what_outgrows_the_window_is_shortened_oldest_first(tells: bool) -> None
 def test_between_shortenings_each_prompt_extends_the_former() -> None:
     model = Small(*[acting(str(number), "page") for number in range(30)], tells=True)
     result = Agent(model, [page], budget=Budget(steps=25)).run("?")
-    asked = [event for event in result.events if isinstance(event, Asked)]
-    for before, after in itertools.pairwise(asked):
-        extends = model.asked[after.step - 1].prompt.text.startswith(model.asked[before.step - 1].prompt.text)
-        assert extends or after.shortened
+    cut = {event.step for event in result.events if isinstance(event, Compacted)}
+    for step, (before, after) in enumerate(itertools.pairwise(model.asked), 2):
+        assert after.prompt.text.startswith(before.prompt.text) != (step in cut)
 
 
 @pytest.mark.parametrize("tells", [True, False])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retinue import Agent, Message, tool
+from retinue import Agent, Context, Message, tool
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
@@ -67,7 +67,7 @@ def test_the_oldest_turns_go_and_what_the_user_said_is_never_cut(tells: bool) ->
     for turns in (1, 2, 3, 14, 40):
         for pages in (0, 1, 9):
             model = Narrow(tells=tells, native=True, pages=pages)
-            agent = Agent(model, [page], strategy="tool_calling", max_steps=12)
+            agent = Agent(model, [page], strategy="tool_calling", max_steps=12, context=Context(summary=None))
             assert agent.run(QUESTION, history=said(turns)).answer == "47", (turns, pages)
             for asked in model.asked:
                 messages = asked.prompt.messages
@@ -84,7 +84,7 @@ def test_the_oldest_turns_go_and_what_the_user_said_is_never_cut(tells: bool) ->
 def test_a_conversation_that_is_told_as_text_loses_its_oldest_turns() -> None:
     for turns in (1, 5, 40):
         model = Narrow(tells=True, native=False, pages=0)
-        agent = Agent(model, [page], strategy="react")
+        agent = Agent(model, [page], strategy="react", context=Context(summary=None))
         history = [
             Message("user" if number % 2 == 0 else "assistant", f"{number}. {RULE}") for number in range(2 * turns)
         ]

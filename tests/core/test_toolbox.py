@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from retinue import Tool, ToolError, UsageError, tool
+from retinue.core.run_texts import MOST_KEPT
 from retinue.core.tools.toolbox import DOUBT, MAX_RESULT, Toolbox
 from retinue.extend import AgentAction, Observation
 
@@ -105,10 +106,11 @@ def test_what_failed_may_be_tried_again() -> None:
         assert [ran(box, name, tool_input).outcome for _ in range(2)] == [outcome, outcome]
 
 
-def test_a_long_result_is_shortened_and_says_so() -> None:
+def test_a_result_is_whole_up_to_what_is_kept() -> None:
     box = Toolbox([Tool("dump", lambda size: "x" * int(size))])
-    assert ran(box, "dump", str(MAX_RESULT)).text == "x" * MAX_RESULT
-    assert ran(box, "dump", str(MAX_RESULT + 1_500)).text == "x" * MAX_RESULT + " … (1,500 more characters)"
+    assert ran(box, "dump", str(MAX_RESULT + 1_500)).text == "x" * (MAX_RESULT + 1_500)
+    assert ran(box, "dump", str(MOST_KEPT + 1_500)).text == "x" * MOST_KEPT + " … (1,500 more characters)"
+    assert [box.limit("dump"), Toolbox([], most=3_000).limit("dump")] == [MAX_RESULT, 3_000]
 
 
 def test_tools_of_one_name_are_refused() -> None:

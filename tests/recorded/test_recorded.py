@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,4 +21,12 @@ def test_a_recorded_log_goes_on_as_it_did_from_each_of_its_events(path: Path, fu
     assert recorded.tails
     with asyncio.Runner() as runner:
         for log, how, then in recorded.tails if full else every(recorded.tails, 8, FILES.index(path)):
-            assert runner.run(told(world, log, how)) == then, f"after {len(log)} events, {how}"
+            now = runner.run(told(world, log, how))
+            if path.stem.startswith("window"):  # the former version cut prompts in another way
+                now, then = done(now), done(then)
+            assert now == then, f"after {len(log)} events, {how}"
+
+
+def done(told: list[Any]) -> list[Any]:
+    """What was done, and how it ended."""
+    return [one for one in told if one.get("kind") in ("called", "finished", "stopped")]

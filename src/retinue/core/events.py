@@ -51,11 +51,10 @@ class Started(WithFields):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(WithFields):
     """The model is asked; `messages` are the new ones in this `prompt` (numbered from 0). `closing`: this is the last
-    allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check beside the steps. `shortened`:
-    the prompt outgrew the context window, so its oldest observations were shortened until it had about this many
-    characters."""
+    allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check beside the steps. `shortened`
+    is that of a former version: the messages are those of a prompt that was shortened to so many characters."""
 
     step: int
     prompt: int
@@ -63,10 +62,12 @@ class Asked:
     closing: bool = False
     problem: str = ""
     aside: bool = False
-    shortened: int = 0
+    shortened: Annotated[int, UNSAID] = 0
 
 
 Tier = Literal["clear", "summary", "drop"]
+EARLIER = -1
+"""The number of the conversation before a run, among its prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,12 @@ class Compacted(WithFields):
     """From the next request on, the model is shown less of the `prompt` with this number.
 
     `tier` is how: old results of tools are `clear`ed to a line, turns are told in a `summary`, or `drop`ped whole.
-    `places` are the messages concerned, by their numbers in the prompt as the strategy wrote it, and `texts` what
-    stands in the place of each (empty: nothing). `before` and `after` are the prompt's sizes in tokens, about. `usage`
-    is what the summary's model used. The log has the messages themselves, so whoever reads it sees what is gone."""
+    `places` are the messages concerned, by their numbers in the prompt as hooks left it (the `messages` of its `Asked`
+    events, one after the other), and `texts` what stands in the place of each (empty: nothing). The prompt `EARLIER` is
+    the conversation before the run: the places are those of `Started.history`, and the strategy is given what is left.
+    `before` and `after` are the prompt's sizes in tokens, about. `usage` is what the summary's model used, and `pinned`
+    what it quoted of the user word for word, which each later summary repeats. The log has the messages themselves, so
+    whoever reads it sees what is gone."""
 
     step: int
     prompt: int
@@ -86,6 +90,7 @@ class Compacted(WithFields):
     before: int = 0
     after: int = 0
     usage: Annotated[Usage, UNSAID] = UNUSED
+    pinned: Annotated[tuple[str, ...], UNSAID] = ()
 
     def describe(self) -> str:
         """Return what happened, for a person."""

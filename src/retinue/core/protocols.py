@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from .._internal.containment import await_contained
 from ..errors import ModelError, UsageError
 from .budgets import Budget
-from .events import Delta, Event, Point, Started
+from .events import Compacted, Delta, Event, Point, Started
 from .hooks import Judgement
 from .prompt import Ask, Prompt, write_plain
 from .schema.patterns import Constraint
@@ -266,8 +266,16 @@ class Effects(Protocol):
         a closing question."""
         ...
 
-    def room(self, characters: int) -> int:
-        """Return the length in characters to shorten a prompt to (0: send as is), given the current target."""
+    async def compaction(self, prompt: int, make: Callable[[], Awaitable[Compacted | None]]) -> Compacted | None:
+        """Return the next time that less is shown of this prompt: what the log has, or at its end what `make` makes."""
+        ...
+
+    async def summarize(self, task: SummaryTask) -> Summary:
+        """Have a model summarize what hooks let it see. Errors of the model are no errors of the run."""
+        ...
+
+    def result_limit(self, tool: str) -> int:
+        """Return how many characters of the tool's result a model is shown at once."""
         ...
 
     async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
@@ -315,6 +323,27 @@ class Effects(Protocol):
     async def judge(self, point: Point, event: Any, step: int) -> Judgement:
         """Return what the hooks at `point` say of `event`, or said in an earlier drive."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTask:
+    """What is to be told in a summary of at most `tokens`: `messages`, the first of which may be a former summary.
+    `users` are the texts of which it may quote, and `pinned` those it has quoted before."""
+
+    messages: tuple[Message, ...]
+    users: tuple[str, ...]
+    pinned: tuple[str, ...]
+    tokens: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary, with the quotes in it; without a `text`, only what it used, since it cannot be used itself."""
+
+    text: str = ""
+    pinned: tuple[str, ...] = ()
+    usage: Usage = UNUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from .._internal.foreign_text import make_well_formed
 from .._internal.redaction import encode_secret, redact, redact_also
 from ..errors import NotDone, UsageError
 from .events import Reported
+from .run_texts import OfProcess as TextsOfProcess, RunTexts
 from .user_records import OfProcess, UserRecords
 from .values import AgentAction, File, HelperState, Observation, Usage
 from .workspace import Workspace
@@ -229,6 +230,7 @@ class RunContext(Generic[_Deps]):
         confirm: Looks up whether this process still has the run. Raises if it has not.
         stored: What a store knows of the run's user, if the run has a store.
         workspace: The files of the run, if its agent has any.
+        texts: Where texts of the run are kept beside its log, if the run has a store.
     """
 
     deps: _Deps = None  # type: ignore[assignment]  # where nobody gave any
@@ -252,6 +254,7 @@ class RunContext(Generic[_Deps]):
     revealed: set[str] = field(default_factory=set, repr=False)
     stored: UserRecords | None = None
     workspace: Workspace | None = None
+    texts: RunTexts | None = None
 
     async def secret(self, name: str, *, of: Literal["user", "tenant"] = "user") -> str:
         """Return a secret of the run's user, or of its tenant: on a server, what was set there; otherwise what the run
@@ -268,6 +271,11 @@ class RunContext(Generic[_Deps]):
     def records(self) -> UserRecords:
         """What is known of the run's user: by the store, or by this process."""
         return self.stored or OfProcess(self.tenant, self.user)
+
+    @property
+    def kept_texts(self) -> RunTexts:
+        """Where texts of the run are kept: in its store, or by this process."""
+        return self.texts or TextsOfProcess(self.tenant, self.user, self.agent, self.run)
 
     @property
     def trace_id(self) -> str:
@@ -367,6 +375,13 @@ def idempotency_key() -> str:
     the run is resumed under its key and repeats the call."""
     call = current_run().call
     return "" if call is None else call.key
+
+
+def change_key() -> str:
+    """Return the key of the current call for changes of a workspace. It is that of this call alone, also if an equal
+    one failed before: the files may be others by now, so what this one writes is meant."""
+    here = current_run()
+    return "" if here.call is None else f"{here.run}/{here.call.id}"
 
 
 def idempotency_header() -> dict[str, str]:

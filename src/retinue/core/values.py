@@ -228,6 +228,7 @@ class Observation(WithFields):
         files: What the tool returned beside text, for a model that can read it.
         data: What the tool returned for the application, as JSON. No model is shown it.
         helpers: What became of helpers in the background. Of those that have ended, `usage` has what they used.
+        size: The characters of the whole result, if it is kept beside the log and `text` only has its beginning.
     """
 
     call_id: str
@@ -241,6 +242,7 @@ class Observation(WithFields):
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
     data: Annotated[Any, UNKNOWN] = field(default=None, repr=False, hash=False)
     helpers: Annotated[tuple[HelperState, ...], UNSAID] = ()
+    size: Annotated[int, UNSAID] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,10 +156,11 @@ class AgentRuns(Generic[Answer]):
         *,
         observations: Mapping[str, str] | None = None,
         instructions: str | None = None,
+        compacted: bool = True,
         deps: Any = None,
     ) -> RunResult[Answer]:
         """Begin another run with the beginning of this one, as `retinue.fork` does, and return its outcome."""
-        edits = ForkEdits(ForkPoint(step, observations or {}, instructions))
+        edits = ForkEdits(ForkPoint(step, observations or {}, instructions, compacted=compacted))
         store = await self._store()
         row = await store.fork(run_id, edits, store.hold(self._agent, {"deps": deps}))
         return await (await self._attach(row.id, None, deps, row)).finish()

@@ -125,7 +125,6 @@ def _format_request(flags: str, messages: Sequence[Message], none: str = "") -> 
 def _format_flags(asked: Asked) -> str:
     said = [f"step {asked.step}", f"prompt {asked.prompt}"]
     said += ["closing"] * asked.closing + ["aside"] * asked.aside
-    said += [f"shortened to {asked.shortened}"] * bool(asked.shortened)
     said += [f"since {asked.problem}"] * bool(asked.problem)
     return f" ({', '.join(said)})"
 

@@ -11,6 +11,7 @@ from ..core.events import (
     ENDINGS,
     Asked,
     Called,
+    Compacted,
     Event,
     Finished,
     Observed,
@@ -47,12 +48,15 @@ class ForkPoint:
             the model.
         instructions: The new system message; `None` keeps the recorded one.
         rewritten: Whether the system message is that of the agent that goes on, whatever it is.
+        compacted: Whether the model is shown as much less of its prompts as it was; otherwise it is shown everything,
+            as far as its window allows.
     """
 
     step: int | None = None
     observations: Mapping[str, str] = field(default_factory=dict)
     instructions: str | None = None
     rewritten: bool = False
+    compacted: bool = True
 
 
 class KeptEvent(NamedTuple):
@@ -62,13 +66,14 @@ class KeptEvent(NamedTuple):
     event: Event
 
 
-def fork(
+def fork(  # noqa: PLR0913 -- what may be other in a fork
     agent: Specified,
     log: RunResult[Any] | Sequence[Event],
     step: int | None = None,
     *,
     observations: Mapping[str, str] | None = None,
     instructions: str | None = None,
+    compacted: bool = True,
     files: Sequence[FileSource] = (),
 ) -> Run[Any]:
     """Return a run of `agent` that begins with a log (of a result, or its `events`) up to the end of `step`, and goes
@@ -84,13 +89,15 @@ def fork(
             answer.
         observations: Texts in place of what calls brought, by call id; the run goes on after them.
         instructions: A new system message; by default that of the log.
+        compacted: `False` undoes compactions: the model is shown the whole prompt, as far as its window allows.
         files: Those of the run, since a stored log lacks them.
 
     Raises `UsageError` if there is no such step or call, or if nothing would be left to decide.
     """
     events = log.events if isinstance(log, RunResult) else tuple(log)
     children = log.children if isinstance(log, RunResult) else {}
-    kept = [one.event for one in fork_log(events, ForkPoint(step, observations or {}, instructions))]
+    point = ForkPoint(step, observations or {}, instructions, compacted=compacted)
+    kept = [one.event for one in fork_log(events, point)]
     calls = {call_of(event) for event in kept}
     members = {path: log for path, log in children.items() if path.partition("/")[0] in calls}
     started = next(event for event in kept if isinstance(event, Started))
@@ -107,7 +114,7 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     """
     if find_started(log) is None:
         raise UsageError("the run has not begun, so there is nothing to fork")
-    kept = [KeptEvent(at, event) for at, event in enumerate(log)]
+    kept = [KeptEvent(at, event) for at, event in enumerate(log) if point.compacted or not isinstance(event, Compacted)]
     last = log[-1]
     if isinstance(last, Stopped) and last.reason in LIMITS:
         kept = kept[: find_closing(log)]

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..core.budgets import Budget
 from ..core.events import (
+    EARLIER,
     Asked,
     Called,
+    Compacted,
     Delta,
     Event,
     Finished,
@@ -37,11 +39,13 @@ from ..core.loop.effects import LibraryEffects
 from ..core.loop.event_stream import tell
 from ..core.loop.judging import ASKS
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Retry
+from ..core.protocols import Chunks, Model, Retry, Summary, SummaryTask
 from ..core.run_result import LIMITS
+from ..core.run_texts import MOST_KEPT
 from ..core.tools.helpers import RunHelpers
-from ..core.values import AgentAction, Decision, Message, Observation, StopReason
+from ..core.values import AgentAction, Decision, Message, Observation, StopReason, sum_usages
 from ..errors import LogMismatch, WindowExceeded
+from .summaries import ask_for_summary, read_summary, without_state, write_request
 
 _ALL = 2**31  # steps
 _OfACall = Called | Observed | Paused | Resumed | Judged
@@ -76,12 +80,19 @@ class PromptNumbers:
         self._numbers[sent.prompt] = logged.prompt
         self._checked.discard(sent.prompt)
 
+    def find_number(self, prompt: int) -> tuple[int, bool]:
+        """Return the number in the log of a prompt of the loop, and whether the log has what it begins with."""
+        number = self._numbers.get(prompt)
+        if number is not None and (prompt in self._checked or self._logged[number] == self._sent[prompt]):
+            return number, True
+        return (prompt if prompt not in self._logged else max(self._logged) + 1), False
+
     def translate(self, asked: Asked) -> Asked:
         """Return a request of the loop as the log should have it."""
-        number, messages = self._numbers.get(asked.prompt), asked.messages
-        if number is None or not (asked.prompt in self._checked or self._logged[number] == self._sent[asked.prompt]):
+        messages = asked.messages
+        number, is_there = self.find_number(asked.prompt)
+        if not is_there:
             messages = (*self._sent[asked.prompt], *messages)
-            number = asked.prompt if asked.prompt not in self._logged else max(self._logged) + 1
         self._checked.add(asked.prompt)
         self._numbers[asked.prompt] = number
         self._logged[number] += messages
@@ -94,7 +105,7 @@ class RecordedEffects:
 
     Not repeated are the endings of earlier drives (parked, cancelled, timed out), and the closing question of a run
     that reached a limit: it goes on if the budget is larger now. Requests up to the step `kept` may have had other
-    words.
+    words; so may those of a log in which a former version shortened prompts.
     """
 
     __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "helpers", "points")
@@ -105,7 +116,8 @@ class RecordedEffects:
         self.points = frozenset((*points, *judged))
         self.helpers = RunHelpers({})  # none: the log has what became of them
         self._at = 0
-        self._kept = kept
+        asked = [one.event for one in self._log if isinstance(one.event, Asked)]
+        self._kept = max(kept, asked[-1].step) if any(one.shortened for one in asked) else kept
         self._prompts: PromptNumbers | None = None  # once the log has other words
         self._limit: StopReason | None = None  # that the closing questions of the log are about, if it is known
 
@@ -159,9 +171,13 @@ class RecordedEffects:
         self._prompts.skip(recorded, asked)
         return True
 
-    def _translate(self, asked: Asked) -> Asked:
-        """Return a request of the loop as the log should have it."""
-        return asked if self._prompts is None else self._prompts.translate(asked)
+    def _translate(self, event: Asked | Compacted) -> Asked | Compacted:
+        """Return an event about a prompt of the loop as the log should have it."""
+        if self._prompts is None:
+            return event
+        if isinstance(event, Asked):
+            return self._prompts.translate(event)
+        return event if event.prompt == EARLIER else replace(event, prompt=self._prompts.find_number(event.prompt)[0])
 
     async def ask(self, request: Ask) -> Chunks:
         """Stream the recorded reply. Raises `WindowExceeded` where the log shows that the prompt was shortened and sent
@@ -172,7 +188,7 @@ class RecordedEffects:
         match self._coming:
             case Replied(reply=reply):
                 yield reply
-            case Asked():
+            case Asked() | Compacted():
                 raise WindowExceeded("the prompt was too long")
             case _:
                 async with aclosing(self._ask_further(request)) as chunks:
@@ -202,10 +218,20 @@ class RecordedEffects:
             return nearest if closes else None
         return (self._limit or nearest or StopReason.MAX_EXECUTION_TIME_EXCEEDED) if recorded.closing else None
 
-    def room(self, characters: int) -> int:
-        """Return the recorded size, since it may have depended on the engine's token counts."""
-        recorded = self._coming
-        return recorded.shortened if isinstance(recorded, Asked) else characters
+    async def compaction(self, prompt: int, make: Callable[[], Awaitable[Compacted | None]]) -> Compacted | None:
+        """Return what the log has, since it depended on the engine's token counts, and on a model."""
+        recorded = self._next
+        if not isinstance(recorded, Compacted) or (recorded.prompt == EARLIER) != (prompt == EARLIER):
+            return None
+        return replace(recorded, prompt=prompt)
+
+    async def summarize(self, task: SummaryTask) -> Summary:
+        """Return nothing: no model is asked."""
+        return Summary()
+
+    def result_limit(self, tool: str) -> int:
+        """Return that no result is cut."""
+        return MOST_KEPT
 
     @property
     def elapsed(self) -> float:
@@ -218,14 +244,17 @@ class RecordedEffects:
 class ContinuedRun(RecordedEffects):
     """Goes on with `world` where the log ends. Recorded events are not emitted again; they must be equal.
 
-    With `regardless`, requests are compared by their kind only.
+    With `regardless`, requests are compared by their kind only. The `summarizer` tells long conversations.
     """
 
-    __slots__ = ("_regardless", "_toolbox", "_world")
+    __slots__ = ("_regardless", "_summarizer", "_toolbox", "_world")
 
-    def __init__(self, world: LibraryEffects, log: Sequence[Event], *, regardless: bool = False) -> None:
+    def __init__(
+        self, world: LibraryEffects, log: Sequence[Event], *, regardless: bool = False, summarizer: Model | None = None
+    ) -> None:
         super().__init__(number_events(log), _ALL if regardless else -1, world.hooks)
         self._world = world
+        self._summarizer = summarizer
         self._regardless = regardless
         self._toolbox = world.toolbox
         self.helpers = world.toolbox.helpers
@@ -233,6 +262,31 @@ class ContinuedRun(RecordedEffects):
     def call(self, action: AgentAction, share: Callable[[], Budget]) -> Coroutine[Any, Any, Observation]:
         """Run `action`; gives its observation."""
         return self._toolbox.run(action, share)
+
+    async def compaction(self, prompt: int, make: Callable[[], Awaitable[Compacted | None]]) -> Compacted | None:
+        """Return what the log has, or at its end what `make` makes."""
+        return await make() if self._next is None else await super().compaction(prompt, make)
+
+    async def summarize(self, task: SummaryTask) -> Summary:
+        """Have the summarizer summarize what hooks let it see, and them judge what it says."""
+        if self._summarizer is None:
+            return Summary()
+        asked = Asked(task.step, EARLIER, write_request(task), aside=True)
+        found = await self._world.judge("before_model", asked, task.step)
+        used = sum_usages(one.usage for one in found.verdicts)
+        if found.end is not None:
+            return Summary(usage=used)
+        reply, more = await ask_for_summary(self._summarizer, task, found.event.messages)
+        used += more
+        if reply is None:
+            return Summary(usage=used)
+        judged = await self._world.judge("after_model", Replied(task.step, without_state(reply)), task.step)
+        used += sum_usages(one.usage for one in judged.verdicts)
+        return Summary(usage=used) if judged.end is not None else read_summary(task, judged.event.reply, used)
+
+    def result_limit(self, tool: str) -> int:
+        """Return how many characters of the tool's result a model is shown at once."""
+        return self._toolbox.limit(tool)
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
         """Return why a person must approve this action, or an empty string."""
@@ -276,7 +330,7 @@ class ContinuedRun(RecordedEffects):
         if recorded is not None and self._is_recorded(recorded, event):
             self._at += 1
             return
-        await tell(self._translate(event) if isinstance(event, Asked) else event)
+        await tell(self._translate(event) if isinstance(event, Asked | Compacted) else event)
 
     def _is_recorded(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` is the `recorded` one. Answers come from the log; requests must be equal."""
@@ -289,6 +343,8 @@ class ContinuedRun(RecordedEffects):
                 return True
             case Retried() | Replied():
                 return True
+            case Compacted():
+                return isinstance(recorded, Compacted)
             case Judged():
                 return isinstance(recorded, Judged)
             case Paused() | Resumed():
@@ -316,6 +372,8 @@ def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
     for one in log:
         if isinstance(one.event, Stopped) and one.event.reason in LIMITS:
             del kept[find_closing([earlier.event for earlier in kept]) :]
+        if isinstance(one.event, Asked) and one.event.shortened and kept and isinstance(kept[-1].event, Asked):
+            kept.pop()  # a former version's, which the engine refused
         of_member = "/" in call_of(one.event)  # its own run asks that
         if not (of_member or isinstance(one.event, Said | Reported | Finished | Stopped)):
             kept.append(one)

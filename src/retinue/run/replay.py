@@ -16,6 +16,7 @@ from ..core.events import (
     ENDINGS,
     Asked,
     Called,
+    Compacted,
     Delta,
     Event,
     Finished,
@@ -275,7 +276,9 @@ class ComparedRun(RecordedEffects):
             raise self._end_replay(event)
         else:
             equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
-            if isinstance(event, Asked) and not self._skip_request(event):
+            if isinstance(event, Compacted):
+                event = recorded if equal else event
+            elif isinstance(event, Asked) and not self._skip_request(event):
                 event = self._translate(event)
                 equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
             elif isinstance(event, Paused):

@@ -19,6 +19,8 @@ from .._internal.sync_bridge import shorten_traceback
 from ..core.budgets import BudgetSpent, Meter
 from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
+from ..core.loop.compaction import Window
+from ..core.loop.compactor import Compactor
 from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
 from ..core.loop.effects import Human, LibraryEffects
@@ -28,13 +30,16 @@ from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RESTING, RunResult, find_ending, fold_result, sum_usage
+from ..core.run_result import RESTING, RunResult, find_ending, find_last_version, fold_result, sum_usage
 from ..core.schema.answers import Answer
 from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
+from ..core.workspace import Workspace
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
+from ..harness import open_folder, wants_workspace
+from ..harness.agents_files import read_agents_files
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
@@ -127,7 +132,7 @@ class Run(Generic[Answer]):
         """
         here, name = current_run(), self._spec.name
         context = replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
-        with run_context(replace(context, **self.given)):
+        with run_context(replace(context, **self.given, workspace=self._find_workspace(here))):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -149,6 +154,15 @@ class Run(Generic[Answer]):
             last = self.log[-1] if len(self.log) > len(self._begun) else None
             await self._nested.leave(waits=isinstance(last, Stopped) and last.reason in RESTING)
 
+    def _find_workspace(self, here: RunContext[Any]) -> Workspace | None:
+        """Return the files of the run: those that its driver gave it, its caller's, or else a folder of its own."""
+        given = here.workspace if self.member or here.run == self.key else None
+        if given is not None or not wants_workspace(self._spec.harness, self._spec.tools):
+            return given
+        thread = self.given.get("thread")
+        name = f"thread {thread}" if thread else self.key
+        return open_folder(self._spec.harness, self, name, find_last_version(self._begun))
+
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
         run's context is current, and is completed here."""
@@ -163,12 +177,17 @@ class Run(Generic[Answer]):
             own = self._spec
             spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
-            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own)
+            window, context = await self._find_window(started), spec.context
+            most = context.limit_results(window)
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own, most)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
-            effects = ContinuedRun(world, self.log, regardless=self.regardless)
+            summarizer = context.model or spec.model
+            effects = ContinuedRun(world, self.log, regardless=self.regardless, summarizer=summarizer)
             meter = Meter(self.budget)
             self._context.progress.left = lambda: meter.describe_rest(self._deadline.left)
-            return drive(spec.begin, effects, started, meter, self._deadline, find_price(spec.model) or FREE)
+            compactor = Compactor(context, effects, meter, self._deadline, Window(window), toolbox.lasting)
+            price = find_price(spec.model) or FREE
+            return drive(spec.begin, effects, started, meter, self._deadline, price, compactor)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -226,11 +245,24 @@ class Run(Generic[Answer]):
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=(*recalled, *self._task.history),
+            history=(*recalled, *self._task.history, *await self._deadline.wait(self._read_agents_files())),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
             **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
+
+    async def _read_agents_files(self) -> tuple[Message, ...]:
+        named = () if self._spec.harness is None else self._spec.harness.agents_files
+        return await read_agents_files(named, self._context.workspace)
+
+    async def _find_window(self, started: Started) -> int | None:
+        """Return the model's window in tokens: that of the log, unless the run goes on with what may be another."""
+        if not (self.regardless and self._begun):
+            return started.abilities.window
+        try:
+            return (await self._deadline.wait(self._find_abilities())).window
+        except ModelError:  # its first request says so
+            return started.abilities.window
 
     async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""

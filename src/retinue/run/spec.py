@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
@@ -11,6 +11,7 @@ from .._internal.message_text import suggest_name
 from ..core.budgets import Budget
 from ..core.events import Started
 from ..core.hooks import Hook
+from ..core.loop.compaction import Context
 from ..core.loop.effects import Human
 from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
@@ -64,6 +65,7 @@ class RunSpec:
     deps_of: DepsFunction[Any] | None = None
     hooks: tuple[Hook, ...] = ()
     harness: Harness | None = None
+    context: Context = field(default_factory=Context)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
@@ -87,11 +89,11 @@ class RunSpec:
         """Return the parts of a run in this context, for which their functions were called. A run that has `begun` goes
         on with the instructions and the tools that it began with. Raises `UsageError` if a function fails, and
         `LogMismatch` if a tool is gone."""
-        words, tools = self.instructions, self.tools
+        words, tools, kept = self.instructions, self.tools, None
         if not isinstance(words, str):
             kept = None if begun is None else begun.instructions
             words = await write_instructions(words, context) if kept is None else kept
-        if self.harness is not None and begun is None:
+        if self.harness is not None and kept is None:
             words = "\n\n".join(filter(None, (words, self.harness.instructions)))
         if self.tool_functions:
             found = [

@@ -17,6 +17,7 @@ from ..core.budgets import Budget
 from ..core.tools.delegation import HANDOFF
 from ..core.tools.tool import Tool
 from ..core.values import Message
+from ..harness import wants_workspace
 from ..limits.shares import TenantShares
 from ..runs import RunInput
 from ..runs.agent_versions import AgentVersions, find_agent
@@ -31,6 +32,7 @@ from .agents.overrides import HOSTED, override_agent, wanted_schema
 from .content.conversation import question_in, tool_exchanges, truncate_history, with_states
 from .content.message_files import FileLoader, with_file_data, with_shown_parts
 from .content.threads import resources_of
+from .content.uploads import prepare_workspace
 from .context import Options
 from .memories import ServedMemory
 from .tools.hosted import Hosted
@@ -81,6 +83,8 @@ class AgentResolver:
             given = run.request.get("budget")  # a fork of a member's run has it
             driven = agent if given is None else within_budget(agent, given)
             return RunInput(driven, path=path, files=files, keep_files=keep)
+        if wants_workspace(agent.spec.harness, agent.tools):
+            await prepare_workspace(self._database, run, self._options.quota)
         *before, question = await self._read_conversation(run, agent, loader)
         recalled = await self._memory.recall(run, question.content, before)
         return RunInput(agent, question.content, recalled, path, question.files, keep)

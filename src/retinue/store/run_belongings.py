@@ -23,7 +23,7 @@ from .clock import CLOCK
 from .engines import json_text
 from .prepared_statements import Prepared, insert_once
 from .run_row import RunRow
-from .tables import images, run_images, run_messages, run_tools, runs, snapshots
+from .tables import images, run_images, run_messages, run_texts, run_tools, runs, snapshots
 
 _SPARED = 3_600  # seconds for which an image may wait for its run
 _LONG = 50_000  # characters of a conversation
@@ -111,8 +111,8 @@ def conversation_of(connection: Connection, run: RunRow) -> list[Mapping[str, An
 
 
 def copy_belongings(connection: Connection, run_id: str, to: str) -> None:
-    """Give the run `to` the files, the tools and the long conversation that a run was asked with."""
-    for table in (run_images, run_tools, run_messages):
+    """Give the run `to` the files, the tools, the long conversation and the texts that belong to a run."""
+    for table in (run_images, run_tools, run_messages, run_texts):
         others = [column for column in table.c if column.name != "run_id"]
         found = select(literal(to), *others).where(table.c.run_id == run_id)
         connection.execute(insert(table).from_select(["run_id", *(column.name for column in others)], found))

@@ -57,10 +57,12 @@ _COUNTED = (
     *(_Counted(table, "texts", ["body"], changed=True) for table in _BODIES),
     _Counted(tables.runs, "texts", ["request"]),
     _Counted(tables.run_messages, "texts", ["content"]),
+    _Counted(tables.run_texts, "texts", ["content"]),
     _Counted(tables.submissions, "texts", ["decisions", "input", "calls"]),
     _Counted(tables.contents, "files", ["content"]),
     _Counted(tables.images, "images"),
     _Counted(tables.memories, "memories", changed=True),
+    _Counted(tables.workspace_blobs, "workspaces", ["content"]),
 )
 _ADD = "ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;"
 

@@ -39,15 +39,17 @@ from ..events import (
     make_stopped,
 )
 from ..prices import FREE, Price
-from ..prompt import Ask, Prompt, PromptCache
+from ..prompt import Ask
 from ..protocols import Act, Begin, Chunks, Effects, Flow, HumanRequest, Refusal, Request, Retry, Sent, advance
 from ..run_context import current_run
 from ..run_result import RESTING
+from ..tools.long_results import READ_RESULT
 from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Observation, Reply, StopReason, Usage
-from .changed_prompts import ChangedPrompts
-from .context_window import ROOM, Window
+from .compaction import Context, Window
+from .compactor import Compactor
 from .deadline import Deadline, Interrupted
 from .judging import ASKS, TRIES, Halt, Judges, withhold_reply
+from .sent_prompts import SentPrompt, SentPrompts
 from .tool_turn import ToolTurn
 
 logger = logging.getLogger(__name__)
@@ -55,16 +57,23 @@ _HOLD: frozenset[Point] = frozenset({"after_model", "before_answer"})  # who jud
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
 
 
-def drive(
-    begin: Begin, effects: Effects, started: Started, meter: Meter, deadline: Deadline, price: Price = FREE
+def drive(  # noqa: PLR0913 -- what a run needs
+    begin: Begin,
+    effects: Effects,
+    started: Started,
+    meter: Meter,
+    deadline: Deadline,
+    price: Price = FREE,
+    compactor: Compactor | None = None,
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's, and
-    `meter` has the run's budget. The last event is `Finished` or `Stopped`, even if the run is cancelled or times out,
-    or the model or strategy fails. After `Stopped`, raises the error of a model that never replied. Raises
-    `LogMismatch` as the effects do, and `UsageError` as `begin` does."""
+    """Return what drives the flow of `begin` to its end, emitting events through `effects`. `price` is the model's,
+    `meter` has the run's budget, and `compactor` makes room in its prompts. The last event is
+    `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails. After `Stopped`,
+    raises the error of a model that never replied. Raises `LogMismatch` as the effects do, and `UsageError` as `begin`
+    does."""
     begun, flow = begin(started)
-    window = Window(started.abilities.window)
-    return partial(_Drive(flow, effects, meter, deadline, window, price, begin, effects.points).run, begun)
+    compactor = compactor or Compactor(Context(), effects, meter, deadline, Window(started.abilities.window))
+    return partial(_Drive(flow, effects, meter, deadline, compactor, price, begin, effects.points).run, begun)
 
 
 @dataclass(slots=True)
@@ -75,16 +84,15 @@ class _Drive:
     effects: Effects
     meter: Meter
     deadline: Deadline
-    window: Window
+    compactor: Compactor
     price: Price
     begin: Begin
     points: Set[Point]  # at which hooks judge
     judges: Judges = field(init=False)
     opens: bool = False  # whether the next request is the first, and there is no earlier conversation
     model: str = ""  # that the run fell to, if the first gave way
-    prompts: PromptCache[int] = field(default_factory=PromptCache)  # their numbers in the log
-    prompt_count: int = 0
-    changes: ChangedPrompts = field(init=False)
+    prompts: SentPrompts = field(default_factory=SentPrompts)
+    constrains: bool = False
     acted: int = 0  # actions so far in this step
     refused: int = 0  # answers that hooks blocked
     seen: list[str] = field(default_factory=list)  # what tools gave, for an answer that takes the place of such a one
@@ -97,11 +105,12 @@ class _Drive:
     async def run(self, started: Started) -> None:
         """Drive the whole run up to its final event."""
         sent: Sent | Finished | Stopped | None = None
-        self.judges, self.changes = Judges(self.effects, self.deadline, self.meter), ChangedPrompts(self.window)
+        self.judges = Judges(self.effects, self.deadline, self.meter)
         reports = current_run().progress.reports
         try:
             started = await self._start(started)
-            self.opens = not started.history
+            self.opens, self.constrains = not started.history, started.abilities.constrains
+            started = await self._recall_conversation(started)
             while not isinstance(sent, ENDINGS):
                 sent = await self._go_on(self._advance_strategy(sent), started, reports)
             await self._tell_end(sent)
@@ -148,6 +157,15 @@ class _Drive:
         if left != changed:  # a person edited it, as the log says later
             _, self.flow = self.begin(left)
         return cast(Started, left)
+
+    async def _recall_conversation(self, started: Started) -> Started:
+        """Return the first event with what the strategy is given of the earlier conversation."""
+        self.compactor.reads_on = not self.constrains
+        recalled = await self.compactor.begin(started)
+        if recalled is not started:
+            self._close_flow()
+            _, self.flow = self.begin(recalled)
+        return recalled
 
     def _advance_strategy(self, sent: Sent | None) -> Request | AgentFinish:
         """Return the strategy's next request or its result. Raises `StrategyFailed`."""
@@ -252,46 +270,46 @@ class _Drive:
         if closing is not None:
             request = replace(closing, problem=request.problem)
         step = self.meter.steps + (not request.aside)
-        too_long: WindowExceeded | None = None
-        if "before_model" in self.points:
-            copy = self.changes.copy(request.prompt)
-            request = request if copy is request.prompt else replace(request, prompt=copy)
+        if not request.aside:
+            self.compactor.reads_on = bool(request.tools) or not self.constrains
+        sent, too_long = self.prompts.take(request.prompt), None
         while True:
-            fitted, shortened = self._fit_prompt(request, again=too_long is not None)
-            if too_long and not shortened:
+            fits = await self.compactor.fit(sent, request.max_tokens, step, refused=too_long is not None)
+            if too_long and not fits:
                 raise too_long
-            about = step, closing is not None, shortened
-            request, fitted, asked = await self._tell_request(request, fitted, *about)
+            if fits and (refusal := self.meter.find_exceeded_limit(aside=True)):  # by the summary
+                return self._make_stop(refusal, FORCED)
+            asked = await self._tell_request(request, sent, step, closing is not None)
             try:
-                sent = request if fitted is request.prompt else replace(request, prompt=fitted)
-                replied = await self._reply(sent, asked)
+                replied = await self._reply(self._offer_reading(replace(request, prompt=sent.prompt)), asked, sent.size)
             except WindowExceeded as error:
                 too_long = error
             else:
                 self.meter.add(replied)
-                self.window.learn(fitted, replied.reply)
+                self.compactor.window.learn(sent.size, replied.reply)
                 return replied.reply
 
-    async def _tell_request(
-        self, request: Ask, fitted: Prompt, step: int, closing: bool, shortened: int
-    ) -> tuple[Ask, Prompt, Asked]:
-        """Tell a request as hooks leave it. Return it, with its prompt as it is and as it is sent. Raises `Halt`."""
-        number, full = self.prompts.extend(fitted)
-        if number is None:
-            number, self.prompt_count = self.prompt_count, self.prompt_count + 1
-        new = tuple([replace(one, state=None) if one.state else one for one in full])  # each reply has its own
-        asked = Asked(step, number, new, closing, request.problem, request.aside, shortened)
-        if "before_model" in self.points:
+    async def _tell_request(self, request: Ask, sent: SentPrompt, step: int, closing: bool) -> Asked:
+        """Tell a request as hooks leave it. Return it. Raises `Halt`."""
+        new = sent.list_new()
+        asked = Asked(step, sent.number, new, closing, request.problem, request.aside)
+        if "before_model" in self.points and new:
             asked, blocked = await self.judges.judge("before_model", asked, asked.step)
             if blocked:
                 raise Halt(Stopped(StopReason.BLOCKED, blocked))
             if asked.messages is not new:
-                copy, fitted = self.changes.change(request.prompt, fitted, full, asked)
-                request = replace(request, prompt=copy)
-        self.prompts.keep(fitted, number)
+                sent.change_new(asked.messages)
+        sent.new = 0
         await self.effects.tell(asked)
         self.meter.add(asked)
-        return request, fitted, asked
+        return asked
+
+    def _offer_reading(self, request: Ask) -> Ask:
+        """Return a request whose model can read results on, once it was shown a part of one."""
+        names = {tool.name for tool in request.tools}
+        if not self.compactor.has_hidden or not names or READ_RESULT.name in names or request.tool_choice != "auto":
+            return request
+        return replace(request, tools=(*request.tools, READ_RESULT))
 
     def _find_refusal(self, request: Ask) -> StopReason | None:
         """Return why this request is not allowed, if so."""
@@ -309,17 +327,7 @@ class _Drive:
         self.limit = self.effects.limit(self.meter.find_forcing_limit(self.deadline.left), closes=closes)
         return request.closing() if self.limit else None
 
-    def _fit_prompt(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
-        """Return the prompt to send and the size it was shortened to (0: not shortened). `again`: the engine refused
-        the original as too long."""
-        fitted, window = self.window.fit(request.prompt), self.window
-        characters = int(ROOM * window.size(fitted)) if again else window.target(fitted, request.max_tokens)
-        characters = self.effects.room(characters)
-        if characters and window.shorten(request.prompt, characters):
-            return window.fit(request.prompt), characters
-        return fitted, 0
-
-    async def _reply(self, request: Ask, asked: Asked) -> Replied:
+    async def _reply(self, request: Ask, asked: Asked, size: int) -> Replied:
         if (left := self.meter.tokens_left) is not None:
             request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
         if self.opens:
@@ -329,12 +337,12 @@ class _Drive:
         self.heard, sent = 0, not self.deadline.is_over
         chunks = self.effects.ask(request)
         try:
-            replied = Replied(asked.step, await self._read(chunks, request, asked))
+            replied = Replied(asked.step, await self._read(chunks, request, asked, size))
             if not (judged := "after_model" in self.points):
                 await self.effects.tell(replied)
         except BaseException as error:
             if self.heard or (sent and isinstance(error, Interrupted | asyncio.CancelledError)):
-                self.cut = self._estimate_usage(request.prompt, self.heard)
+                self.cut = self._estimate_usage(size, self.heard)
             raise
         finally:
             await chunks.aclose()
@@ -353,7 +361,7 @@ class _Drive:
         await self.effects.tell(withhold_reply(judged))
         raise Halt(Stopped(StopReason.BLOCKED, blocked))
 
-    async def _read(self, chunks: Chunks, request: Ask, asked: Asked) -> Reply:
+    async def _read(self, chunks: Chunks, request: Ask, asked: Asked, prompt: int) -> Reply:
         """Tell the pieces of a reply as they arrive, unless a hook may block it, and return the whole."""
         held = not self.points.isdisjoint(_HOLD)
         clock = asyncio.get_running_loop().time
@@ -363,7 +371,7 @@ class _Drive:
                 raise ModelError("the model ended without a reply")
             if isinstance(chunk, Retry):
                 said = ""
-                await self._retry(chunk, request, asked)
+                await self._retry(chunk, prompt, asked)
                 continue
             first = first or clock() - began
             self.heard += len(chunk.text) + len(chunk.reasoning)
@@ -375,7 +383,7 @@ class _Drive:
         used = chunk.usage
         if not used.is_possible or not (used.total_tokens or not used.requests):  # the engine does not say, or nonsense
             size = len(chunk.text) + sum(len(str(call.tool_input)) for call in chunk.calls)
-            used = self._estimate_usage(request.prompt, size)
+            used = self._estimate_usage(prompt, size)
         return replace(
             chunk,
             text=make_well_formed(chunk.text),
@@ -386,18 +394,18 @@ class _Drive:
             reasoning=make_well_formed(chunk.reasoning),
         )
 
-    async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
+    async def _retry(self, retry: Retry, prompt: int, asked: Asked) -> None:
         used = retry.usage
         if self.heard and not used:
-            used = self._estimate_usage(request.prompt, self.heard)
+            used = self._estimate_usage(prompt, self.heard)
         self.heard = 0
         self.model = retry.model or self.model
         retried = Retried(asked.step, retry.problem, retry.seconds, used, retry.model)
         await self.effects.tell(retried)
         self.meter.add(retried)
 
-    def _estimate_usage(self, prompt: Prompt, characters: int) -> Usage:
-        return self.price.priced(self.window.estimate(prompt, characters))
+    def _estimate_usage(self, prompt: int, characters: int) -> Usage:
+        return self.price.priced(self.compactor.window.estimate(prompt, characters))
 
     def _add_answer(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
@@ -416,11 +424,14 @@ class _Drive:
     async def _act(self, request: Act) -> tuple[Observation, ...] | Finished | Stopped:
         self.best = request.answer or self.best
         turn = ToolTurn(self.meter, self.acted, request.actions, self.effects, self.judges)
+        turn.reads_on = self.compactor.reads_on
         observations = await turn.observe()
         if isinstance(observations, Stopped):
             return self._make_stop(observations.reason, observations.detail)
         self.acted += len(request.actions)
         self.meter.count_turn(observations)
+        self.prompts.note(request.actions, observations)
+        self.compactor.has_hidden |= any(one.size for one in observations)
         if "before_answer" in self.points:
             self.seen += [one.text for one in observations if one.outcome == "result"]
         if len(observations) == 1 and observations[0].direct:

@@ -12,6 +12,7 @@ from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
 from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
+from ..tools.long_results import cut_result
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
 from .event_stream import with_reports
@@ -24,7 +25,9 @@ AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the re
 class ToolTurn:
     """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on). The last
     observation carries the warning of `meter` for the model. Agents that are called get equal shares of what it
-    leaves."""
+    leaves. `reads_on` says whether the model can read on in a long result."""
+
+    reads_on = True
 
     def __init__(
         self, meter: Meter, acted: int, actions: Sequence[AgentAction], effects: Effects, judges: Judges
@@ -241,16 +244,19 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        if len(self._seen) + 1 == len(self._actions):
-            try:
-                observation = await self._effects.helpers.tell_ended(observation)
-            except asyncio.CancelledError:  # the call was made, and the log has to say so
-                await self._effects.tell(Observed(self._step, observation))
-                raise
-            if warning := self._meter.write_warning(self._deadline.left):
-                observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
-        self._seen[observation.call_id] = observation
-        await self._effects.tell(Observed(self._step, observation))
+        seen, last = observation, len(self._seen) + 1 == len(self._actions)
+        try:
+            if not seen.direct and seen.call_id in self._actions:
+                most = self._effects.result_limit(self._current(seen.call_id).tool)
+                seen = await cut_result(seen, most, reads_on=self.reads_on)
+            seen = await self._effects.helpers.tell_ended(seen) if last else seen
+        except asyncio.CancelledError:  # the call was made, and the log has to say so
+            await self._effects.tell(Observed(self._step, seen))
+            raise
+        if last and (warning := self._meter.write_warning(self._deadline.left)):
+            seen = replace(seen, note=f"{seen.note}\n{warning}".strip())
+        self._seen[seen.call_id] = seen
+        await self._effects.tell(Observed(self._step, seen))
 
 
 def _withhold(observation: Observation, reason: str) -> Observation:

@@ -176,8 +176,11 @@ def with_effects(answer: MemberAnswer, member: MemberCall, log: Sequence[Event])
         replied = any(isinstance(event, Replied) for event in log)
         acted = replied or last is None or last.code != "model_unreachable"
     else:
-        safe = {tool.name for tool in spec.tools if tool.effects != "once"}  # others may be those of functions
-        begun = {event.action.id for event in log if isinstance(event, Called) and event.action.tool not in safe}
+        tools = {tool.name: tool for tool in spec.tools}
+        called = [event.action for event in log if isinstance(event, Called)]  # others may be those of functions
+        begun = {
+            one.id for one in called if one.tool not in tools or tools[one.tool].find_effects(one.tool_input) == "once"
+        }
         seen = {event.observation.call_id: event.observation.outcome for event in log if isinstance(event, Observed)}
         acted = any(seen.get(call, "unknown") in ("result", "unknown") for call in begun)
     return answer._replace(outcome="unknown") if acted else answer

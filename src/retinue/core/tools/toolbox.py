@@ -24,11 +24,13 @@ from ..._internal.redaction import redact
 from ...errors import UsageError
 from ..budgets import Budget
 from ..run_context import StaleCall, ToolCall, current_run, run_context
+from ..run_texts import MOST_KEPT
 from ..values import AgentAction, Decision, File, Observation, Outcome
 from .delegation import Answer, Delegate, MemberCall, Pending, ask_member, is_member, makes_helpers
 from .helpers import RunHelpers, reads_helpers
+from .long_results import HEAD, READ_RESULT
 from .signature import InvalidInput
-from .tool import Tool
+from .tool import Effects, Tool
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -62,10 +64,12 @@ class _Record:
 
 class Toolbox:
     """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members.
-    `keep` stores files that a tool returned, and says why it cannot. Helpers are made of the run's `spec`."""
+    `keep` stores files that a tool returned, and says why it cannot. Helpers are made of the run's `spec`. A model is
+    shown at most so many characters of a result at once as its tool and `most` say; `read_result`, which every run
+    knows, reads on."""
 
     __slots__ = (
-        *("_calls", "_delegate", "_doubts", "_keep", "_records", "_run", "_seen", "_settled", "_tools"),
+        *("_calls", "_delegate", "_doubts", "_keep", "_most", "_records", "_run", "_seen", "_settled", "_tools"),
         "helpers",
     )
 
@@ -76,15 +80,17 @@ class Toolbox:
         delegate: Delegate | None = None,
         keep: KeepFiles | None = None,
         spec: Any = None,
+        most: int | None = None,
     ) -> None:
         self._run = run
+        self._most = most
         self._keep = keep
         self._delegate = delegate
         self._tools: dict[str, Tool] = {}
         self._records: defaultdict[tuple[str, str], _Record] = defaultdict(_Record)
         self._doubts = False  # whether any call was ever in doubt, which is rare
         self._settled: dict[str, None] = {}  # ids of calls that are already in the records
-        self._seen: dict[tuple[str, str], None] = {}  # an empty set takes three times as much memory
+        self._seen: dict[int, None] = {}  # an empty set takes three times as much memory
         self._calls: list[tuple[Tool, AgentAction, Observation]] = []
         for tool in tools:
             if tool.name in self._tools:
@@ -92,16 +98,30 @@ class Toolbox:
             self._tools[tool.name] = tool
         self.helpers = RunHelpers(self._tools, delegate, spec)
 
+    @property
+    def lasting(self) -> frozenset[str]:
+        """The tools whose last result always counts."""
+        return frozenset(name for name, tool in self._tools.items() if tool.keeps_last)
+
+    def limit(self, name: str) -> int:
+        """Return how many characters of the tool's result a model is shown at once."""
+        tool = self._find_tool(name)
+        most = MAX_RESULT if tool is None else tool.max_result
+        return most if self._most is None or most != MAX_RESULT else min(most, self._most)
+
+    def _find_tool(self, name: str) -> Tool | None:
+        return self._tools.get(name) or (READ_RESULT if name == READ_RESULT.name else None)
+
     # ── what the run asks before and after a call ──────────────────────────────────────────────────
 
     def needs_human(self, action: AgentAction, *, begun: bool) -> str:
         """Return why a person must approve this action, or an empty string. `begun`: it was begun before with an
         unknown outcome; an equal call with an unknown outcome counts, too."""
-        tool = self._tools.get(action.tool)
+        tool = self._find_tool(action.tool)
         if tool is None or (begun and self._can_continue(action)):
             return ""
         doubt = self._find_record(action).doubt
-        if tool.effects == "once" and (begun or doubt is not None):
+        if (begun or doubt is not None) and tool.find_effects(action.tool_input) == "once":
             return DOUBT.format(tool.name) + (f" It ended with: {doubt}" if doubt else "")
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
@@ -120,7 +140,7 @@ class Toolbox:
 
     def edit_problem(self, action: AgentAction, decision: Decision) -> str:
         """Return why the input to which a person edited this action does not fit its tool, or an empty string."""
-        tool = self._tools.get(action.tool)
+        tool = self._find_tool(action.tool)
         if tool is None or decision.kind != "edit" or decision.tool_input is None:
             return ""
         try:
@@ -149,36 +169,44 @@ class Toolbox:
         """Store a result, so that the same call is not repeated but gets this result."""
         if action.id not in self._settled or not action.id:
             self._settle(action, observation)
-        self._seen |= dict.fromkeys(_find_traces(action, observation.outcome, observation.text))
+        self._seen |= dict.fromkeys(self._trace(action, observation.outcome, observation.text, observation.size))
         self.helpers.note(action, observation)
-        if (tool := self._tools.get(action.tool)) is not None:
+        if observation.size and observation.outcome == "result":
+            self._records[self._make_key(action)].result = observation.text
+        if (tool := self._find_tool(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
+    def _trace(self, action: AgentAction, outcome: Outcome, text: str, size: int) -> frozenset[int]:
+        """Return the traces of an observation whose text is whole or, if its `size` is above the limit, may be cut."""
+        limit = self.limit(action.tool)
+        return _find_traces(action, outcome, f"{text[: min(HEAD, limit // 2)]}\0{size:x}\0" if size > limit else text)
+
     def _settle(self, action: AgentAction, observation: Observation | None) -> None:
-        tool, outcome = self._tools.get(action.tool), "unknown" if observation is None else observation.outcome
+        tool, outcome = self._find_tool(action.tool), "unknown" if observation is None else observation.outcome
         if tool is not None and outcome in _SETTLING:
             record = self._records[self._make_key(action)]
-            self._note(tool, record, action.id, outcome, observation.text if observation else "")
+            effects = tool.find_effects(action.tool_input)
+            self._note(tool, effects, record, action.id, outcome, observation.text if observation else "")
 
-    def _note(self, tool: Tool, record: _Record, call: str, outcome: str, text: str) -> None:
+    def _note(self, tool: Tool, effects: Effects, record: _Record, call: str, outcome: str, text: str) -> None:
         """Record what `outcome` means for equal calls."""
         if outcome == "result":
             record.result = _shorten(redact(text), tool.max_result)
             record.doubt, record.is_news, record.failed = None, False, ""
-        elif outcome == "unknown" and tool.effects == "once":
+        elif outcome == "unknown" and effects == "once":
             record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
-        elif tool.effects == "idempotent":
+        elif effects == "idempotent":
             record.failed = record.failed or call
 
     def _can_continue(self, action: AgentAction) -> bool:
         """Return whether the call is of a member, or a helper, whose run can be continued."""
-        tool = self._tools.get(action.tool)
+        tool = self._find_tool(action.tool)
         member = is_member(tool) or makes_helpers(tool)
         return self._delegate is not None and member and self._delegate.can_continue(action.id)
 
     def _make_key(self, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> tuple[str, str]:
         """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
-        if (tool := self._tools.get(action.tool)) is not None:
+        if (tool := self._find_tool(action.tool)) is not None:
             try:
                 checked = (
                     call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
@@ -194,23 +222,25 @@ class Toolbox:
         """Run one action. Mistakes of the model or the tool become observations and are never raised. `share` returns
         the budget of a member's run. Raises `Pending` if that run has not ended."""
         began = time.perf_counter()
-        tool = self._tools.get(action.tool)
+        tool = self._find_tool(action.tool)
         call = ToolCall(action.id, action.tool, self._calls)
         with run_context(replace(current_run(), call=call)):
             try:
                 outcome, text = await self._answer_call(action, tool, share, call)
             finally:
                 call.is_over = True
-        text = _shorten(redact(make_well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
+        direct = outcome == "result" and tool is not None and tool.return_direct
+        text = _shorten(redact(make_well_formed(text)), tool.max_result if direct and tool else MOST_KEPT)
         shown, data = (tuple(call.files), call.data) if outcome == "result" else ((), None)
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         # For a tool with effects, each result is news.
-        known = tool is None or not (tool.polls or (outcome == "result" and tool.effects != "read"))
-        stale = outcome == "repeated" or (
-            known and not self._seen.keys().isdisjoint(_find_traces(action, outcome, text))
+        known = tool is None or not (
+            tool.polls or (outcome == "result" and tool.find_effects(action.tool_input) != "read")
         )
-        direct = outcome == "result" and tool is not None and tool.return_direct
+        stale = outcome == "repeated" or (
+            known and not self._seen.keys().isdisjoint(self._trace(action, outcome, text, len(text)))
+        )
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(call.seconds, time.perf_counter() - began)
         states = tuple(call.helpers)
@@ -231,28 +261,37 @@ class Toolbox:
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         record = self._records[self._make_key(action, arguments)]
-        make = partial(self._make_call, tool, arguments, record, call, share)
-        return await (make() if tool.polls else _deduplicate_call(tool, record, make))
+        effects = tool.find_effects(action.tool_input)
+        make = partial(self._make_call, tool, effects, arguments, record, call, share)
+        return await (make() if tool.polls else _deduplicate_call(tool, effects, record, make))
 
     async def _make_call(
-        self, tool: Tool, arguments: Mapping[str, Any], record: _Record, call: ToolCall, share: Callable[[], Budget]
+        self,
+        tool: Tool,
+        effects: Effects,
+        arguments: Mapping[str, Any],
+        record: _Record,
+        call: ToolCall,
+        share: Callable[[], Budget],
     ) -> Answer:
         first = record.failed or call.id  # a retry keeps the first call's key
-        call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
+        call.key, call.effects = f"{self._run}/{first}" if self._run else "", effects
         if self._delegate is not None and is_member(tool):
             member = MemberCall(tool, str(arguments["query"]), call.id, share)
             outcome, text = await ask_member(self._delegate, member, call)
         elif self._delegate is not None and (makes_helpers(tool) or reads_helpers(tool)):
             outcome, text = await self.helpers.call(tool, arguments, call, share)
         else:
-            outcome, text = await _call_tool(tool, arguments)
+            outcome, text = await _call_tool(tool, effects, arguments)
         self._settled[call.id] = None
-        self._note(tool, record, call.id, outcome, text)
+        self._note(tool, effects, record, call.id, outcome, text)
         record.is_news = record.is_news or outcome == "unknown"
         return outcome, text
 
 
-async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _deduplicate_call(
+    tool: Tool, effects: Effects, record: _Record, make: Callable[[], Awaitable[Answer]]
+) -> Answer:
     """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one waits
     for it."""
     waited = record.under_way is not None
@@ -266,7 +305,7 @@ async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awai
         return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
     done = record.under_way = asyncio.Event()
     try:
-        if tool.effects == "once":  # equal calls of the same turn find this one under way
+        if effects == "once":  # equal calls of the same turn find this one under way
             await asyncio.sleep(0)
         return await make()
     except Pending as pending:
@@ -286,7 +325,7 @@ async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
             await current_run().confirm()
 
 
-async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+async def _call_tool(tool: Tool, effects: Effects, arguments: Mapping[str, Any]) -> Answer:
     outcome: Outcome = "failed"
     try:
         return "result", await _invoke(tool, arguments)
@@ -295,7 +334,7 @@ async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
     except Exception as error:  # a tool may raise anything; the model is told and the run continues
         problem, text = error, f"{tool.name} failed: {describe_error(error)}"
-    if tool.effects != "once" or tool.was_not_done(problem):
+    if effects != "once" or tool.was_not_done(problem):
         return outcome, text
     logger.warning("%s; %s", redact(text).rstrip("."), _HINT)
     return "unknown", text
@@ -324,15 +363,15 @@ _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
 _AROUND = " \t\n\"'?!.;"
 
 
-def _find_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def _find_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[int]:
     """Return the traces of an observation. The observation is news if none of its traces was seen before."""
     return _compute_traces(action.tool, _format_input(action), outcome, text)
 
 
 @lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
-def _compute_traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def _compute_traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[int]:
     plain = _NUMBER.sub("0", text)
     kept = {_ABOUT_THE_REQUEST.sub("", text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
     if outcome != "result":
         kept.add(f"{plain}\x00\x00{outcome}")
-    return frozenset([(tool, one) for one in kept])
+    return frozenset([hash((tool, one)) for one in kept])

@@ -51,13 +51,14 @@ class RunFork(Wire):
     model: Id | None = None
     tools: Annotated[list[Id], Field(max_length=1_000)] | None = None
     metadata: Metadata | None = None
+    compacted: bool | None = None
 
 
 @router.post("/{run_id}/fork")
 async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     """Fork a run: a new one begins with its log up to the end of `step`, and goes on with the agent of today. Of a
     suspended run it takes the place; any other one stays as it is."""
-    point = ForkPoint(body.step, body.observations or {}, body.instructions)
+    point = ForkPoint(body.step, body.observations or {}, body.instructions, compacted=body.compacted is not False)
     edits = ForkEdits(point, body.model, body.tools, metadata=body.metadata or {}, key_id=context.scope.key_id)
     agents = context.server.deployment.agents
     if body.model is not None and body.model not in agents:

@@ -11,8 +11,11 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from ..._internal.concurrency import run_in_thread
+from ...core.events import Observed
+from ...core.run_texts import unpack_text
 from ...errors import DataError
 from ...runs.run_export import export_run, import_runs, imported_runs, parse_export
+from ...runs.run_texts import find_call_text
 from ...runs.run_view import read_run_after
 from ...store.audit_log import record
 from ...store.event_log import Entry
@@ -100,6 +103,26 @@ async def retrieve(run_id: str, context: ContextDep, log: bool = True) -> Object
     if not log:
         return summary_object(await context.read(partial(own_run, id_=run_id), small=True))
     return await context.read(lambda connection, scope: run_detail(own_view(connection, scope, run_id)))
+
+
+@router.get("/{run_id}/results/{call_id}")
+async def result(run_id: str, call_id: str, context: ContextDep) -> Response:
+    """Return the whole result of a call, of which the log may only have the beginning."""
+
+    def work(connection: Connection, scope: TenantView) -> str:
+        view = own_view(connection, scope, run_id)
+        hidden = hidden_turns(view.run)
+        for entry in view.log:
+            if isinstance(one := entry.event, Observed) and one.observation.call_id == call_id:
+                if view.turn(entry) in hidden:
+                    break
+                kept = find_call_text(connection, run_id, call_id) if one.observation.size else None
+                return one.observation.text if kept is None else unpack_text(kept)
+        raise not_found("result", call_id)
+
+    text = await context.read(work)
+    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+    return Response(text.encode("utf-8", "replace"), media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @router.get("/{run_id}/events", responses=STREAMED)

@@ -25,8 +25,10 @@ from ..run_session import Projection
 _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's own words, which may name its address
     "started": ("instructions",),
     "asked": ("messages",),
+    "compacted": ("pinned", "texts"),
     "retried": ("problem",),
     "judged": ("about",),
+    "compacted": ("texts",),
 }
 
 
