@@ -12,7 +12,7 @@ from retinue.core.run_result import RunResult
 from retinue.core.serialization import from_json, to_json
 from retinue.harness import Harness, Todo, fold_todos
 
-ONLY_TODOS = Harness(workspace=False, helpers=False)
+ONLY_TODOS = Harness(workspace=False, shell=False, helpers=False)
 
 
 def item(text: str, status: str = "pending") -> dict[str, str]:
