@@ -114,7 +114,7 @@ async def test_the_model_is_told_of_an_end_by_the_next_observation() -> None:
     done = await run.finish()
     assert done.answer == "done"
     told = [one.note for one in seen(done.events)]
-    assert told == ["", "(The helper call_1_0 has answered: task_result says what.)", ""]
+    assert told == ["", "(The helper call_1_0 has answered: task_result says what came of it.)", ""]
     assert ends(done.events) == ["call_1_0"]
     assert done.usage.runs == 1
 
@@ -235,7 +235,7 @@ def test_rules_for_a_member_are_not_avoided_by_a_task() -> None:
     done = agent(script, [noting, worker], hooks=[rules]).run("go", user="ann")
     assert "call it by its own tool" in seen(done.events)[0].text
     assert dict(done.children) == {}
-    script = [{"when": "^go", "call": task("part 1")}, *WORK, {"when": "may not call|found it", "say": "over"}]
+    script = [{"when": "^go", "call": task("part 1")}, *WORK, {"when": "may not call|found it|over", "say": "over"}]
     done = agent(script, hooks=[ToolsByUser({"ann": ["task"]})]).run("go", user="ann")
     assert (done.answer, len(done.children), NOTED) == ("over", 1, [])
 

@@ -142,10 +142,8 @@ class RunHelpers:
             return observation
         ended = {call: answer or _LOST for call, answer in found.items()}
         self._ended.update(ended)
-        how = {
-            call: "answered" if one.outcome == "result" else "ended without an answer" for call, one in ended.items()
-        }
-        notes = [f"(The helper {call} has {end}: read it with {RESULT}.)" for call, end in how.items()]
+        how = {call: "answered" if one.outcome == "result" else "ended" for call, one in ended.items()}
+        notes = [f"(The helper {call} has {end}: {RESULT} says what came of it.)" for call, end in how.items()]
         return replace(
             observation,
             note="\n".join(filter(None, (observation.note, *notes))),
