@@ -12,7 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from ..core.events import (
+    Asked,
+    Called,
+    Compacted,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Started,
+    Stopped,
+)
 from ..core.run_context import TraceParent, current_run, derive_span_id, derive_trace_id, idempotency_key
 from ..core.run_result import RESTING, find_ending
 from ..core.values import AgentAction, StopReason, Usage, sum_usages
@@ -162,6 +175,11 @@ class RunSpans:
                     unknown = AgentAction("unknown", "", id=seen.call_id)
                     call = _Open(at, Called(step, self._actions.get(seen.call_id, unknown)))
                 self._end_call(at, call, seen.outcome, "" if seen.outcome in _GOOD else seen.outcome, event)
+            case Compacted(tier=tier, before=before, after=after, usage=usage):
+                self._used.append(usage)
+                values: dict[str, Value] = {"retinue.tier": tier, "retinue.before": before, "retinue.after": after}
+                values |= _collect_usage_values(usage) if usage else {}
+                self._events.append(SpanEvent("retinue.compacted", at, values))
             case Paused(action=action):
                 self._actions.setdefault(action.id, action)
                 paused = {"gen_ai.tool.name": action.tool, "gen_ai.tool.call.id": action.id}
