@@ -161,7 +161,7 @@ class RunSpans:
         """Take note of the log's next event; `at` is its time in Unix nanoseconds."""
         self._began = self._began or at
         match event:
-            case Started() | Asked() | Retried() | Replied():
+            case Started() | Asked() | Compacted() | Retried() | Replied():
                 self._see_request(at, event)
             case Called():
                 self._actions[event.action.id] = event.action
@@ -175,11 +175,6 @@ class RunSpans:
                     unknown = AgentAction("unknown", "", id=seen.call_id)
                     call = _Open(at, Called(step, self._actions.get(seen.call_id, unknown)))
                 self._end_call(at, call, seen.outcome, "" if seen.outcome in _GOOD else seen.outcome, event)
-            case Compacted(tier=tier, before=before, after=after, usage=usage):
-                self._used.append(usage)
-                values: dict[str, Value] = {"retinue.tier": tier, "retinue.before": before, "retinue.after": after}
-                values |= _collect_usage_values(usage) if usage else {}
-                self._events.append(SpanEvent("retinue.compacted", at, values))
             case Paused(action=action):
                 self._actions.setdefault(action.id, action)
                 paused = {"gen_ai.tool.name": action.tool, "gen_ai.tool.call.id": action.id}
@@ -194,7 +189,7 @@ class RunSpans:
                 if event.reason not in RESTING or not self._traced.rests:
                     self._end(at, event, event)
 
-    def _see_request(self, at: int, event: Started | Asked | Retried | Replied) -> None:
+    def _see_request(self, at: int, event: Started | Asked | Compacted | Retried | Replied) -> None:
         if self._texts is not None:
             self._texts.note(event)
         match event:
@@ -206,6 +201,11 @@ class RunSpans:
                 self._end_chat(at, None, "context_length_exceeded")  # one that is open was too long for the window
                 self._chat = _Open(at, event)
                 self._requests += 1
+            case Compacted():
+                self._used.append(event.usage)
+                values: dict[str, Value] = {"retinue.tier": event.tier, "retinue.before": event.before}
+                values |= {"retinue.after": event.after} | _collect_usage_values(event.usage)
+                self._events.append(SpanEvent("retinue.compacted", at, values))
             case Retried():
                 self._used.append(event.usage)
                 if self._chat is not None:

@@ -215,16 +215,25 @@ def choose_dropped(sent: SentPrompt, limit: int, keeps: Collection[str]) -> Mapp
     dropped if it does not fit; if that is not enough, what is left is cut."""
     fixed, question = _find_fixed(sent, keeps), find_question(sent)
     turns = [one for one in _list_turns(sent)[:-1] if fixed.isdisjoint(one) and sent.summary not in one]
-    spared = next((one for one in reversed(turns) if one[0] < question), [])
+    earlier = [one for one in turns if one[0] < question]
     excess, slack = sent.size - limit, limit - int(limit * _GOAL)
     found: dict[int, str] = {}
-    for turn in turns:
-        if excess + slack > 0 and turn is not spared:
-            excess -= sum(map(sent.measure, turn))
-            found |= dict.fromkeys((at for at in turn if sent.show(at) is not None), "")
-    cut = dict(_cut_texts(sent, excess, fixed | found.keys()))
-    gained = sum(sent.measure(at) - len(text) for at, text in cut.items())
-    return found | cut | (dict.fromkeys(spared, "") if gained < excess else {})
+
+    def drop(turns: Sequence[Sequence[int]], slack: int) -> None:
+        nonlocal excess
+        for turn in turns:
+            if excess + slack > 0:
+                excess -= sum(len(found[at]) if at in found else sent.measure(at) for at in turn)
+                found.update(dict.fromkeys((at for at in turn if sent.show(at) is not None), ""))
+
+    drop(earlier[:-1], slack)
+    for at, text in _cut_texts(sent, excess, fixed | found.keys()):
+        excess -= sent.measure(at) - len(text)
+        found[at] = text
+    if excess > 0:
+        drop([one for one in turns if one[0] > question], slack)
+    drop(earlier[-1:], 0)
+    return found
 
 
 def _list_turns(sent: SentPrompt) -> list[list[int]]:

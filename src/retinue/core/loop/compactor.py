@@ -29,7 +29,7 @@ _TIERS: tuple[Tier, ...] = ("clear", "summary", "drop")
 _WORDS = 1_500  # characters of what a summary's model is told
 _LEAST = 64  # tokens of a summary
 _SHORT = 0.25  # of the room, of whose half a conversation may take a tier's share: below, none is looked up
-_REFUSED = 0.9  # of the size of a prompt that an engine refused: what is taken for the room
+_REFUSED = 0.7  # of the size of a prompt that an engine refused: what is taken for the room
 
 
 class Compactor:
