@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor, Planner as Planner
+    from .harness import Harness as Harness
     from .memory import ConversationMemory as ConversationMemory, EntityMemory as EntityMemory
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline

@@ -101,6 +101,30 @@ def test_it_answers_its_question_with_its_own_data(template: str, made: Callable
     assert loaded.run(question).answer == answer
 
 
+def test_the_researcher_answers_without_a_model(made: Callable[[str], Path]) -> None:
+    folder = made("researcher")
+    done = retinue("run", str(folder / "agents.yml"), "Who drew the oldest chart in the map room?")
+    assert "Answer: Ines Carvalho" in done.stdout
+    for shown in ("[>] Look it up", "[ ] Note it down", "+ chart.md (43 bytes)", "helper · tool_calling"):
+        assert shown in done.stdout
+    assert (folder / "out" / "chart.md").read_text() == "The oldest chart: Ines Carvalho (rooms.md)\n"
+
+
+def test_the_coder_writes_runs_and_mends_a_program_without_a_model(made: Callable[[str], Path]) -> None:
+    folder = made("coder")
+    (folder / "work").mkdir()
+    (folder / "work" / "AGENTS.md").write_text("Use blanks.")
+    done = retinue("run", str(folder / "agents.yml"), "Write a function that counts words.", "--verbose")
+    assert "+ words.py (" in done.stdout
+    assert "Use blanks." in done.stdout
+    if shutil.which("bwrap") is None:
+        assert "There is no sandbox to run its test in." in done.stdout
+        return
+    assert done.stdout.index("→ Exit code 1") < done.stdout.index("~ words.py (") < done.stdout.index("→ Exit code 0")
+    assert "words.py counts words. Its test passes." in done.stdout
+    assert "text.split()" in (folder / "work" / "words.py").read_text()
+
+
 @pytest.mark.full
 def test_the_client_of_the_assistants_server_gets_its_answer(made: Callable[[str], Path]) -> None:
     folder = made("assistants")

@@ -225,6 +225,7 @@ def test_no_key_is_forgotten_here() -> None:
     elsewhere |= {"workers", "handoffs", "exposed", "registered_tools"}  # tests/teams
     elsewhere |= {"models", "fall_back_on"}  # tests/models/test_fallbacks.py
     elsewhere |= {"hooks"}  # tests/config/test_hooks_in_files.py
+    elsewhere |= {"harness", "context"}  # tests/config/test_{harness,context}_in_files.py
     assert {key for params, _ in KEYS for key in params} | elsewhere == set(AgentParams.model_fields)
 
 

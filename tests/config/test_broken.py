@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
+from retinue._internal.yaml_text import MAX_BYTES, MAX_NODES, read_text
 from retinue.config import check, load_spec
-from retinue.config.yaml_text import MAX_BYTES, MAX_NODES, read_text
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(BROKEN.glob("*.yml"))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import Agent, Budget, ExampleCall, Executor, Pipeline, PromptModel, Tool, ToolExample, UsageError, tool
+from retinue._internal.yaml_text import dump_value, read_text
 from retinue.components import PromptNode, PromptTemplate
 from retinue.config import check, dump, load_spec
-from retinue.config.yaml_text import dump_value, read_text
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import Planner
 from retinue.tools import calculator

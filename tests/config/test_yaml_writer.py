@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from fakes.config_files import SEED, opea
+from retinue._internal.yaml_text import dump_value, read_text
 from retinue.config import dump, load_spec
-from retinue.config.yaml_text import dump_value, read_text
 from sampling import examples
 
 SCALARS = st.sampled_from(

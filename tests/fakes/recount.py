@@ -71,6 +71,7 @@ def bytes_differences(connection: Connection) -> list[tuple[Any, ...]]:
         ("files", tables.contents, func.length(tables.contents.c.content)),
         ("images", tables.images, tables.images.c.bytes),
         ("memories", tables.memories, tables.memories.c.bytes),
+        ("workspaces", tables.workspace_blobs, func.length(tables.workspace_blobs.c.content)),
     ):
         for tenant, number in connection.execute(select(table.c.tenant, size)):
             kept[tenant, what] += number

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from sqlalchemy import insert
 
 from fakes.app_server import Serving
 from fakes.kept_runs import new_run
-from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started
+from retinue.core.events import (
+    Asked,
+    Called,
+    Compacted,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Started,
+)
 from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, Usage
 from retinue.store.run_queries import insert_run
@@ -42,6 +55,12 @@ CORPUS = (
 def hostile_log(text: str) -> list[Event]:
     """A log with the text wherever a log has text."""
     action = AgentAction(text, {text: text, "__html": text}, text, "call_1_0")
+    command = AgentAction("run_command", {"command": text}, text, "call_1_1")
+    done: dict[str, Any] = {
+        "todos": [{"text": text, "status": text}],
+        "command": {"exit": 1, "seconds": 0.1, "cut": True},
+        "workspace": {"version": 1, "changed": [{"path": text, "size": 1, "was": None}]},
+    }
     said = Message("assistant", text, (action,), text, text)
     return [
         Started(text, text, text, text, (text,), instructions=text, history=(Message("user", text),)),
@@ -52,6 +71,9 @@ def hostile_log(text: str) -> list[Event]:
         Resumed(1, "call_1_0", Decision("edit", {text: text}, text)),
         Called(1, action),
         Observed(1, Observation("call_1_0", text, "failed", note=text)),
+        Called(1, command),
+        Observed(1, Observation("call_1_1", f"\x1b]8;;https://evil.example\x07{text}", data=done)),
+        Compacted(2, 0, "summary", (0, 1, 2), (text, "", text), 9, 5),
         Asked(2, 1, (Message("user", text),)),
         Replied(2, Reply(text)),
         Finished(text, {"output": text, text: text}),

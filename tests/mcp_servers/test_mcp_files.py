@@ -14,10 +14,11 @@ from hypothesis import given, settings, strategies as st
 from fakes import mcp_server
 from fakes.mcp_server import served
 from retinue import Agent, DataError, UsageError
+from retinue._internal.pin_file import PINS
 from retinue.cli import main
 from retinue.config import check
 from retinue.mcp import MCPTools
-from retinue.mcp.tool_pins import PINS, Offer, read_pins, write_pins
+from retinue.mcp.tool_pins import Offer, read_pins, write_pins
 from retinue.tools import calculator
 
 FILE = """\

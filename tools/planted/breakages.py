@@ -206,7 +206,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a mistake in YAML has no place",
-        "config/yaml_text.py",
+        "_internal/yaml_text.py",
         "Problem(self.file, *place, message)",
         "Problem(self.file, 1, 1, message)",
         ("config/test_broken.py", "config/test_yaml_reader.py"),

@@ -79,6 +79,7 @@ def check_end(world: World, store: Store, clients: Clients, ledger: Ledger) -> N
     logs = _logs(world, store)
     for run_id, status, parent, _, waiting, epoch in rows.values():
         _check_log(world, run_id, status, logs[run_id], epoch)
+        _check_helpers(world, run_id, status, logs[run_id])
         if status == "requires_action" and not json.loads(waiting or "[]"):
             world.failed(f"the run {run_id} waits for nobody")
         if parent and rows[parent][1] not in ACTIVE and status in ACTIVE:
@@ -136,6 +137,19 @@ def _check_log(world: World, run_id: str, status: str, log: Sequence[tuple[Entry
             world.failed(f"the log of {run_id} goes on after its answer")
 
 
+def _check_helpers(world: World, run_id: str, status: str, log: Sequence[tuple[Entry, int]]) -> None:
+    """Check that a run is told of each helper's end once: at the latest as it reads the answer, in its third step."""
+    seen = [entry.event.observation for entry, _ in log if isinstance(entry.event, Observed)]
+    states = [state for one in seen for state in one.helpers]
+    begun = [one.call for one in states if not one.ended]
+    told = [one.call for one in states if one.ended]
+    read = [one for one in seen if one.call_id.startswith("call_3_") and one.outcome == "result"]
+    if len(told) > len({*told}) or not {*told} <= {*begun}:
+        world.failed(f"the log of {run_id} has the helpers {begun}, and tells that {told} have ended")
+    if begun and read and status == "completed" and {*told} != {*begun}:
+        world.failed(f"the log of {run_id} has the helpers {begun}, and tells only that {told} have ended")
+
+
 def _check_order(world: World, order: Order, rows: dict[str, Any], ledger: Ledger) -> None:
     row = rows.get(order.run_id)
     if row is None:
@@ -166,7 +180,7 @@ def _check_effects(world: World, order: Order, status: str, ledger: Ledger) -> N
             world.failed(f"{tool} {what} was done {times} times; a person approved {allowed} of them")
         if len(ledger.keys[call]) > 1:
             world.failed(f"{tool} {what} was called with several keys: {sorted(ledger.keys[call])}")
-        if status == "completed" and not times and not order.rejected and order.agent != "tight":
+        if status == "completed" and not times and not order.rejected and order.agent not in ("tight", "hasty"):
             world.failed(f"{tool} {what} was not done, and its run {order.run_id} is completed")
 
 
@@ -201,4 +215,4 @@ def _check_budgets(
             world.failed(f"the team of {top} had {tops[top]} members; its budget has {limit[1]}")
 
 
-_LIMITS = {"worker": (8, 0), "lead": (14, 3), "chief": (40, 8), "tight": (5, 3)}
+_LIMITS = {"worker": (8, 0), "lead": (14, 3), "chief": (40, 8), "tight": (5, 3), "giver": (40, 8), "hasty": (40, 8)}

@@ -20,6 +20,7 @@ from retinue.core.protocols import Chunks
 from retinue.core.run_context import current_run
 from retinue.core.values import Capabilities, Usage
 from retinue.extend import AgentAction, AgentFinish
+from retinue.harness.helpers import task, task_result
 
 from .world import World
 
@@ -128,7 +129,8 @@ class OrderModel:
         agents = sorted(tool.name for tool in request.tools if tool.name.startswith(("hand", "lead")))
         done = sum(one.role == "assistant" for one in messages[begin:])
         if agents:
-            steps = [agents]
+            helping = [[tool.name] for tool in request.tools if tool.name in ("task", "look", "task_result")]
+            steps = helping or [agents]
         if done >= len(steps) or request.tool_choice == "none" or not request.tools:
             said = request.write(AgentFinish({"output": f"Order {number} is done."}))
             for word in re.findall(r"\s*\S+", said.text):
@@ -136,16 +138,27 @@ class OrderModel:
                 if world.chance(0.3):
                     await world.wait(world.delay())
         elif agents:
-            shares = shared_out(found[2].strip(), len(agents))
-            given = [f"Order {number}.m{at}: {share}" for at, share in enumerate(shares)]
-            said = request.write(
-                tuple(AgentAction(one, {"query": text}) for one, text in zip(agents, given, strict=False))
-            )
+            said = request.write(given_on(number, shared_out(found[2].strip(), len(agents)), steps[done]))
         else:
             what = [f"{number}.{done}.{at}" for at, _ in enumerate(steps[done])]
             calls = [AgentAction(tool, {"what": one}) for tool, one in zip(steps[done], what, strict=True)]
             said = request.write(tuple(calls))
         yield replace(said, usage=Usage(10, 5, 0, 1))
+
+
+def given_on(number: str, shares: Sequence[str], step: Sequence[str]) -> tuple[AgentAction, ...]:
+    """Return the calls of one who has others work off shares of an order: its members, or helpers in the background,
+    which it gives their tasks in its first step, and whose answers it reads in its third."""
+    given = [f"Order {number}.m{at}: {share}" for at, share in enumerate(shares)]
+    match step:
+        case ["task"]:
+            asked = [{"description": text, "agent": f"hand_{at}", "background": True} for at, text in enumerate(given)]
+            return tuple(AgentAction("task", one) for one in asked)
+        case ["look"]:
+            return (AgentAction("look", {"what": f"{number}.meanwhile"}),)
+        case ["task_result"]:
+            return tuple(AgentAction("task_result", {"helper": f"call_1_{at}"}) for at, _ in enumerate(given))
+    return tuple(AgentAction(name, {"query": text}) for name, text in zip(step, given, strict=False))
 
 
 def shared_out(steps: str, count: int) -> list[str]:
@@ -172,7 +185,11 @@ def made_agents() -> dict[str, Agent]:
     leads = [Tool(f"lead_{at}", lead, "Sees to an order.") for at in range(2)]
     chief = Agent(model, leads, name="chief", budget=Budget(steps=4, total_steps=40, children=8), **options)
     tight = Agent(model, hands, name="tight", budget=Budget(steps=4, total_steps=5, children=3), **options)
-    return {"worker": worker, "lead": lead, "chief": chief, "tight": tight}
+    limits = Budget(steps=6, total_steps=40, children=8)
+    giver = Agent(model, [*hands, task, tools[0], task_result], name="giver", budget=limits, **options)
+    hasty = Agent(model, [*hands, task], name="hasty", budget=limits, **options)  # it answers while helpers are at work
+    agents = (worker, lead, chief, tight, giver, hasty)
+    return {one.name: one for one in agents}
 
 
 def effects_of(number: str, steps: str, levels: Sequence[int] = ()) -> list[tuple[str, str]]:

@@ -12,6 +12,8 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select
 
 from retinue.core.budgets import Budget, Meter
+from retinue.core.tools.helpers import RunHelpers
+from retinue.core.values import AgentAction, Observation
 from retinue.errors import StoreUnavailable
 from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, follow, leases
 from retinue.runs.drive_context import DriveContext
@@ -167,6 +169,21 @@ def _lost_counts_as_written() -> list[Patch]:
     return [(LogWriter, "may_act", may_act)]
 
 
+def _end_forgotten() -> list[Patch]:
+    """A drive forgets that the model was told of a helper's end."""
+    real = RunHelpers.note
+
+    def note(self: RunHelpers, action: AgentAction, seen: Observation) -> None:
+        real(self, action, replace(seen, helpers=tuple(one for one in seen.helpers if not one.ended)))
+
+    return [(RunHelpers, "note", note)]
+
+
+def _helpers_left() -> list[Patch]:
+    """An answer leaves the helpers at work that are in the background."""
+    return [(drive, "makes_helpers", lambda tool: False)]
+
+
 BUGS: dict[str, Callable[[], list[Patch]]] = {
     "an epoch check left out": _no_epoch_check,
     "a signal dropped": _signal_dropped,
@@ -181,6 +198,8 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {
     "an approval that counts again": _approval_counts_again,
     "a budget not divided": _budget_undivided,
     "a lost write that counts as done": _lost_counts_as_written,
+    "an end of a helper told twice": _end_forgotten,
+    "an answer that leaves helpers at work": _helpers_left,
 }
 
 
@@ -195,6 +214,10 @@ def concerns(name: str, plan: Plan) -> bool:
             return any(fault.kind in ("statement lost", "database away") for fault in plan.faults)
         case "a reader that listens too late":
             return sum(order.reads for order in plan.orders) > 1
+        case "an end of a helper told twice":
+            return any(order.agent == "giver" for order in plan.orders)
+        case "an answer that leaves helpers at work":
+            return any(order.agent == "hasty" for order in plan.orders)
         case "an approval that counts again":
             return any("kill" in fault.kind for fault in plan.faults) and any(
                 "sign" in one.steps for one in plan.orders

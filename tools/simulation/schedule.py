@@ -28,14 +28,14 @@ _UNTIL = 400.0  # virtual seconds after which a schedule should long have ended
 _SHORT = ("look", "pay", "pay", "sign", "fetch", "pay+note", "note, pay")
 _SHAPES = ("look", "pay", "sign", "note, pay", "look+look, note", "pay+note", "fetch", "sign+pay", "look, sign, note")
 _TEAMS = ("pay, look", "sign, note", "note+pay, sign", "fetch, pay")
-_LEVELS = {"worker": (), "lead": (2,), "chief": (2, 2), "tight": (2,)}
+_LEVELS = {"worker": (), "lead": (2,), "chief": (2, 2), "tight": (2,), "giver": (2,), "hasty": (2,)}
 
 
 @dataclass(frozen=True)
 class Size:
     """How much a schedule has: numbers of orders and of faults to choose from, the weights of the agents (worker, lead,
-    chief, tight), what workers do, and how many clients read a run's stream. Most schedules are small: there, all that
-    can come in another order does so soon. Of 100,000, each size has thousands."""
+    chief, tight, giver, hasty), what workers do, and how many clients read a run's stream. Most schedules are small:
+    there, all that can come in another order does so soon. Of 100,000, each size has thousands."""
 
     orders: tuple[int, ...]
     faults: tuple[int, ...]
@@ -45,9 +45,9 @@ class Size:
 
 
 _SIZES = {
-    Size((1,), (1, 1, 2), (1, 0, 0, 0), _SHORT, (0, 0, 0, 1)): 90,
-    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5), _SHAPES): 7,
-    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1), _SHAPES): 3,
+    Size((1,), (1, 1, 2), (1, 0, 0, 0, 0, 0), _SHORT, (0, 0, 0, 1)): 90,
+    Size((1, 1, 1, 2), (0, 1, 1, 2), (4, 3, 0, 0.5, 2, 0.5), _SHAPES): 7,
+    Size((1, 1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3, 4), (10, 5, 1, 1, 3, 1), _SHAPES): 3,
 }
 
 

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser
 
 from fakes import studio_browser
 from fakes.app_server import Serving
+from fakes.long_work import add_log, long_work
 from fakes.studio_scenes import agents, new_key, play
 
 from .figures import measure, paced
@@ -32,9 +33,10 @@ def main(pictures: bool, figures: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, Serving(Path(folder), deployed) as served:
         key = new_key(served, "all", "prompts")
         scenes = play(served, key)
+        work = add_log(served, "run_" + "f1" * 12, long_work())
         with studio_browser.browser() as browser:
             if pictures:
-                for name in take(browser, served.url, key, scenes, ROOT / "docs" / "studio"):
+                for name in take(browser, served.url, key, scenes, work, ROOT / "docs" / "studio"):
                     click.echo(name)
                 for name in _views(browser):
                     click.echo(name)

@@ -14,12 +14,12 @@ _MOST = 150_000  # bytes of a picture
 _PHONE = (390, 844)
 
 
-def take(browser: Browser, url: str, key: str, scenes: Scenes, folder: Path) -> Iterator[str]:
-    """Write the pictures, and yield their names."""
+def take(browser: Browser, url: str, key: str, scenes: Scenes, work: str, folder: Path) -> Iterator[str]:
+    """Write the pictures, `work` being a run of long work, and yield their names."""
     folder.mkdir(exist_ok=True)
     for name, theme, size in (("", "light", (1280, 800)), ("-dark", "dark", (1280, 800)), ("-phone", "light", _PHONE)):
         who = Visitor(browser, url, key, color_scheme=theme, size=size)
-        for view, page in _views(who, scenes):
+        for view, page in _views(who, scenes, work):
             if view in _WANTED[name]:
                 page.wait_for_timeout(200)
                 picture = page.screenshot(path=folder / f"{view}{name}.png")
@@ -30,13 +30,13 @@ def take(browser: Browser, url: str, key: str, scenes: Scenes, folder: Path) -> 
 
 
 _WANTED = {
-    "": ("runs", "run", "team", "waiting", "failed", "long", "thread"),
+    "": ("runs", "run", "team", "waiting", "failed", "long", "thread", "command", "files", "compacted"),
     "-dark": ("runs", "run", "waiting"),
-    "-phone": ("runs", "run", "team"),
+    "-phone": ("runs", "run", "team", "files"),
 }
 
 
-def _views(who: Visitor, scenes: Scenes) -> Iterator[tuple[str, Page]]:
+def _views(who: Visitor, scenes: Scenes, work: str) -> Iterator[tuple[str, Page]]:
     yield "runs", who.see("/", "Is anybody there?")
     page = who.see(f"/runs/{scenes.team}?as=tree", "half a year before")
     page.locator(".span-member").first.locator(".twist").click()
@@ -53,3 +53,12 @@ def _views(who: Visitor, scenes: Scenes) -> Iterator[tuple[str, Page]]:
     page = who.see(f"/runs/{scenes.plain}", "died at 78")
     page.locator(".span-row").nth(4).click()
     yield "run", page
+    page = who.see(f"/runs/{work}", "counts words")
+    page.locator(".todos > summary").click()
+    page.locator(".span-row").filter(has_text="exit 1").click()
+    yield "command", page
+    page.locator(".span-row").filter(has_text="summarized").click()
+    yield "compacted", page
+    page = who.see(f"/runs/{work}?as=files&version=4&from=1&path=words.py", "words.py")
+    page.locator(".code-added").first.wait_for()
+    yield "files", page

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import config
+from .._internal.pin_file import PINS
 from ..config.agent_code import check_code
 from ..config.builder import Builder, outline_group
 from ..config.references import list_servers
@@ -166,7 +167,7 @@ def pin(file: Path, names: tuple[str, ...], yes: bool) -> int:
     description and schema. An agent gets only these tools, and none that has changed since. The exit status is 0 only
     if all are approved.
     """
-    from ..mcp.tool_pins import PINS, read_pins
+    from ..mcp.tool_pins import read_pins
 
     spec = config.load_spec(file)
     there = list_servers(spec)

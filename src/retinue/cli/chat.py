@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -90,6 +91,7 @@ class Conversation:
         self._agent = agent.with_memory(()) if agent.memories else agent  # so that no turn is told twice
         self._last: Run | None = None
         self._turns: list[Turn] = []
+        self._thread = uuid.uuid4().hex  # whose files each run finds again
         self._view = view
 
     async def ask(self, question: str) -> bool:
@@ -99,7 +101,7 @@ class Conversation:
         if self._memories:
             found = await recall_history(self._memories, question)
             history = [*without_turns(found, history), *history]
-        self._last = run = self._agent.start(question, history=history)
+        self._last = run = self._agent.start(question, history=history, thread=self._thread)
         with terminal_echo(on=False):
             await show_run(run, self._view)
         await remember(self._memories, run.log)

@@ -58,8 +58,18 @@ TEMPLATES = {
         "retinue serve agents.yml --api-key mine    (README.md has the client's command)",
         ("assistants", "library"),
     ),
+    "coder": Template(
+        "writes code in a folder and runs it in a sandbox; a script stands in for the model",
+        'retinue run agents.yml "Write a function that counts words."',
+        ("coder",),
+    ),
+    "researcher": Template(
+        "looks things up, with helpers and files; a script stands in for the model",
+        'retinue run agents.yml "Who drew the oldest chart in the map room?"',
+        ("researcher", "library"),
+    ),
 }
-DEFAULT = "script"  # which runs at once: the others need a model, the embedded one being a download of 1.1 GB
+DEFAULT = "script"  # which runs at once: most others need a model, the embedded one being a download of 1.1 GB
 
 
 @click.command("init")
@@ -69,7 +79,7 @@ DEFAULT = "script"  # which runs at once: the others need a model, the embedded 
 def command(folder: Path, template: str, *, list_: bool) -> int:
     """Create agents, what they need and a README in FOLDER (default: here). Existing files are not overwritten.
 
-    The default template runs at once and without a model. The others answer with the embedded model.
+    The default template, coder and researcher run at once and without a model. The others answer with the embedded one.
     """
     if list_:
         width = max(map(len, TEMPLATES))

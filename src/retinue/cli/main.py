@@ -35,6 +35,7 @@ _GROUPS = {
         "tools": "Show an agent's tools as the model sees them.",
         "lock": "Lock and install the packages of a file's tools.",
         "pin": "Review the tools of a file's MCP servers, and approve them.",
+        "skills": "List, check and approve agents' skills.",
         "draw": "Draw a pipeline of a file.",
         "schema": "Print the JSON Schema of files of agents.",
     },

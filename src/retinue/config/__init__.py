@@ -2,8 +2,7 @@
 
 from .file_check import check, load_spec
 from .problems import Problem
-from .specs import FileSpec, build_json_schema
+from .specs import FileSpec, build_json_schema, dump
 from .tool_files import load_tools
-from .yaml_text import dump
 
 __all__ = ["FileSpec", "Problem", "build_json_schema", "check", "dump", "load_spec", "load_tools"]

@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -37,7 +38,7 @@ from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
-_COMPARED = ("strategy", "answer", "hooks")  # what no other part of an agent makes up for
+_COMPARED = ("strategy", "answer", "hooks", "skills")  # what no other part of an agent makes up for
 _PACKAGE = "retinue.strategies"
 _WORDS = ("title", "description", "examples")
 _BY_NAME = ("properties", "$defs", "patternProperties")
@@ -85,6 +86,8 @@ def _write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
             for tool in spec.tools
         ],
     }
+    if spec.harness is not None and spec.harness.found_skills:
+        found["skills"] = {one.name: one.sha256 for one in spec.harness.found_skills}
     clean: dict[str, Any] = _redact(found)
     return clean
 
@@ -117,31 +120,46 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     and settings that were kept. Raises `AgentChanged` with all that is in the way, except for settings of the strategy:
     with an upgrade, they may be others, which matters only to a run that they make ask otherwise."""
     there = {tool.name: tool for tool in agent.tools}
+    builder = _read_kept_file(kept, agent) if kept["file"] and _is_as_in_file(agent) else None
+    if builder is not None:
+        with _tell_of_file():
+            harness = builder.build_harness(agent.name)
+        there |= {tool.name: tool for tool in harness.tools} if harness else {}  # as the file said then
     if problems := list(_find_tool_problems(kept["tools"], there)):
         raise AgentChanged("; ".join(problems))
     tools = [_with_stored_words(there[one["name"]], one) for one in kept["tools"]]
-    if of_file := bool(kept["file"]) and _is_as_in_file(agent):
-        made = _build_from_file(kept, agent, tools)
+    if builder is not None:
+        with _tell_of_file():
+            made = builder.build_agent(agent.name, tools)
     else:  # no file describes it; its instructions are in the run's log
         made = copy.copy(agent)
         made.spec = replace(agent.spec, tools=tuple(tools), budget=Budget(**kept["budget"]))
     made.strategy = _with_settings(made.strategy, kept["strategy"])
     if describe(made.model) == describe(agent.model):
         made.model = agent.model  # with its connections
-    compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
+    compared = (
+        _COMPARED if builder is not None else (*_COMPARED, "model")
+    )  # a file's model was just made of what the file said
     now = _write_specification(made.spec, as_in_file=_is_as_in_file(made))
     if problems := list(_find_differences(kept, now, compared)):
         raise AgentChanged("; ".join(problems))
     return made
 
 
-def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
+def _read_kept_file(kept: Mapping[str, Any], agent: Agent) -> Builder:
     origin: Origin = agent.origin
     value = _restore_secrets(kept["file"], _read_file_content(agent), origin.whole)
-    try:
+    with _tell_of_file():
         spec = FileSpec.model_validate(value)
         spec._source = Source(origin.spec.source.file, value)
-        return Builder(spec).build_agent(agent.name, tools)
+        return Builder(spec)
+
+
+@contextmanager
+def _tell_of_file() -> Iterator[None]:
+    """Raise `AgentChanged` for what is wrong with what the file said."""
+    try:
+        yield
     except ValidationError as error:
         raise AgentChanged("what its file said is no longer valid") from error
     except (DataError, UsageError) as error:
@@ -200,11 +218,13 @@ def _find_tool_problems(kept: Sequence[Mapping[str, Any]], there: Mapping[str, T
 
 def _find_differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
-        before, after = kept.get(part) or None, now[part] or None  # older ones lack some parts
+        before, after = kept.get(part) or None, now.get(part) or None  # some lack some parts
         if before == after:
             continue
         if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer":
             yield f"the {part.replace('_', ' ')} changed"
+        elif part == "skills":
+            yield from (f"the skill `{one}` changed" for one in {*before, *after} if before.get(one) != after.get(one))
         elif before.get("type") != after.get("type"):
             yield f"the {part} was {_name_of(before)} and is {_name_of(after)}"
         elif part != "strategy":  # whose questions are compared with the log when that is replayed

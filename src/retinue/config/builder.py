@@ -14,17 +14,19 @@ from typing import Any
 
 from .._internal.containment import call_contained
 from .._internal.message_text import suggest_name
+from .._internal.pin_file import PINS
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
 from ..core.component import component
+from ..core.loop.compaction import Context
 from ..core.loop.effects import Human
 from ..core.protocols import Memory, Model
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..executor import Executor
+from ..harness import Harness, Helpers, Sandbox
 from ..mcp import MCPTools
-from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
 from ..net.retry import TimeLimits
@@ -80,6 +82,7 @@ _MODEL |= {
 }  # fmt: skip
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
 _QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
+_SETTINGS: Mapping[str, Any] = {"shell": Sandbox, "helpers": Helpers}  # of pieces of a harness
 _NOT_RESOLVED = ("tools", "answer", "script", "questions")
 
 
@@ -104,6 +107,7 @@ class Builder:
         }
         self._built: dict[str, Any] = {}
         self._under_way: list[str] = []
+        self._harnesses: dict[str, Harness | None] = {}
 
     def get(self, name: str) -> Any:
         """Return the component, model, pipeline or agent called `name`."""
@@ -136,6 +140,13 @@ class Builder:
         self._check_variables(*hooks, *filter(None, (agent.params.model, agent.params.prompt_node)))
         with self._locate_errors(agent):
             return self._build_agent(agent, tools, [])
+
+    def build_harness(self, name: str) -> Harness | None:
+        """Return the harness of the agent called `name`, if it has one. Skills are read once."""
+        if name not in self._harnesses and isinstance(agent := self._parts.get(name), AgentSpec):
+            with self._locate_errors(agent):
+                self._harnesses[name] = self._make_harness(self._resolve_params(agent).value.get("harness"))
+        return self._harnesses.get(name)
 
     def build_shared_tools(self) -> list[Tool]:
         """Return the shared tools at the top of the file."""
@@ -255,6 +266,7 @@ class Builder:
             memory=memories,
             questions=params.get("questions", ()),
             hooks=[self._build_hook(name) for name in params.get("hooks", ())],
+            context=self._build_context(params.get("context", True)),
             **self._build_model(params),
             **common,
         )
@@ -263,7 +275,30 @@ class Builder:
             react = agent.strategy if isinstance(agent.strategy, React) else React()
             agent.strategy = replace(react, prompt=words.pop())
         agent.instructions = "\n".join(word.strip() for word in words if word.strip())
+        agent.spec = replace(agent.spec, harness=self.build_harness(spec.name))  # whose tools are among `tools`
         return agent
+
+    def _build_context(self, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if name := given.get("model"):
+            given = given | {"model": self._build_part(name) if name in self._parts else PromptModel(name)}
+        return Context(**given)
+
+    def _make_harness(self, given: Any) -> Harness | None:
+        if not given:
+            return None
+        params = {} if given is True else {key: one for key, one in given.items() if one is not None}
+        skills = params.get("skills", ())
+        several = [skills] if isinstance(skills, str) else skills
+        params["skills"] = [resolve_existing_path(self._folder, one) for one in several]
+        if isinstance(params.get("workspace"), str):
+            params["workspace"] = resolve_path_within(self._folder, params["workspace"])
+        for key, settings in _SETTINGS.items():
+            if isinstance(one := params.get(key), dict):
+                given = {name: tuple(value) if isinstance(value, list) else value for name, value in one.items()}
+                params[key] = settings(**given)
+        return Harness(pins=self._folder / PINS, **params)
 
     def _build_model(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return an agent's model or prompt node: one that the file defines, or what its own parameters say."""
@@ -300,9 +335,11 @@ class Builder:
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
     def _build_agent_tools(self, agent: AgentSpec) -> list[Tool]:
-        """Return an agent's tools and workers. Without `tools`, it gets the shared ones; with `[]`, none."""
+        """Return an agent's tools, workers and harness. Without `tools`, it gets the shared ones; with `[]`, none."""
         workers = [self._build_tool(tool) for tool in list_worker_tools(agent)]
         workers += [handoff(partial(self._build_part, name), name) for name in agent.params.handoffs or ()]
+        if (harness := self.build_harness(agent.name)) is not None:
+            workers += harness.tools
         if agent.params.tools is not None:
             place = (*self._paths[agent.name], "params", "tools")
             return [*self._build_tools(agent.params.tools, place, agent), *workers]

@@ -5,24 +5,26 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from .._internal.pin_file import PINS
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
 from ..core.hooks import Hook
+from ..core.loop.compaction import Context
 from ..core.protocols import Strategy
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import Tool
 from ..errors import UsageError
+from ..harness import Harness
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
-from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, list_inputs
@@ -84,8 +86,13 @@ class SpecWriter:
             if agent.state() != agent.origin.state:
                 self._add_new_tools(agent, agent.origin)
             return agent.name
-        params = self._write_agent_parameters(agent.spec)
-        params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in agent.tools])
+        params, ours = self._write_agent_parameters(agent.spec), set[str]()
+        if (harness := agent.spec.harness) is not None:
+            params["harness"], ours = self._write_harness(harness, agent.name), {tool.name for tool in harness.tools}
+        if agent.spec.context != Context():
+            params["context"] = self._write_context(agent.spec.context, agent.name)
+        own = [tool for tool in agent.tools if tool.name not in ours]
+        params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in own])
         if agent.hooks:
             params["hooks"] = list(dict.fromkeys(self._write_hook(one, agent.name) for one in agent.hooks))
         self._add_item("agents", {"name": agent.name, "params": params})
@@ -127,6 +134,21 @@ class SpecWriter:
         if spec.answers is not None:
             params["answer"] = dict(spec.answers.schema)
         return params
+
+    def _write_harness(self, harness: Harness, agent: str) -> Any:
+        given = _list_changed_settings(harness)
+        pins = given.pop("pins", None)
+        if harness.skills and pins is not None and Path(pins).resolve() != self._folder / PINS:
+            raise UsageError(f"{agent}: its approved skills must be in a file beside this one: pins={PINS!r}")
+        if isinstance(folder := given.get("workspace"), str | Path):
+            given["workspace"] = self._write_path(agent, "workspace", folder)
+        if skills := given.get("skills"):
+            given["skills"] = [self._write_path(agent, "skills", one) for one in skills]
+        return given or True
+
+    def _write_context(self, context: Context, agent: str) -> dict[str, Any]:
+        given = _list_changed_settings(replace(context, model=None))
+        return given if context.model is None else given | {"model": self.add(context.model, f"{agent}_context_model")}
 
     def _write_hook(self, hook: Hook, agent: str) -> str:
         """Return the name of the component that brought a hook, or `package.module:name` of its own."""
@@ -235,10 +257,7 @@ class SpecWriter:
     def _write_parameter(self, name: str, key: str, value: Any, parameter: Parameter | None) -> Any:
         """Return the value of a component's parameter as a file has it."""
         if parameter is not None and parameter.path:
-            path = Path(value).expanduser().resolve()
-            if not path.is_relative_to(self._folder):
-                raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
-            return path.relative_to(self._folder).as_posix()
+            return self._write_path(name, key, value)
         if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
             return self.add(value, f"{name}_{role}")
@@ -249,6 +268,12 @@ class SpecWriter:
         if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value
+
+    def _write_path(self, name: str, key: str, value: str | Path) -> str:
+        path = Path(value).expanduser().resolve()
+        if not path.is_relative_to(self._folder):
+            raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
+        return path.relative_to(self._folder).as_posix()
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,6 +317,18 @@ def _list_changed_arguments(something: Any) -> dict[str, Any]:
         given = {key: getattr(something, key) for key in entry.parameters}
     defaults = {key: one.default for key, one in inspect.signature(entry.constructor).parameters.items()}
     return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
+
+
+def _list_changed_settings(settings: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that do not have their defaults, as a file has them."""
+    given: dict[str, Any] = {}
+    for one in fields(settings):
+        value = getattr(settings, one.name) if one.init else one.default
+        if is_dataclass(value):
+            value = _list_changed_settings(value) or True
+        if value != (one.default if one.default_factory is MISSING else one.default_factory()):
+            given[one.name] = list(value) if isinstance(value, tuple) else value
+    return given
 
 
 def _drop_repeated(items: Sequence[Any]) -> list[Any]:
@@ -381,6 +418,9 @@ class Origin:
             parameters = COMPONENTS[one["type"]].parameters
             if any(parameters[key].path for key in one.get("params") or ()):
                 return True
+        harnesses = [one["params"].get("harness") for one in self.written.get("agents", ())]
+        if any(isinstance(one, dict) and (one.get("skills") or one.get("workspace")) for one in harnesses):
+            return True
         return any(map(_is_path, _collect_texts(self.written)))
 
     def __eq__(self, other: object) -> bool:

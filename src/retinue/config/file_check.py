@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from .._internal.yaml_text import read_file
+from ..errors import DataError
 from .part_checks import check_agents, check_circles, check_components, check_groups, check_pipelines
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
 from .registry import ROOTS
 from .rule_of_two import check_bound, check_rule_of_two
 from .specs import SECTIONS, AgentParams, FileSpec
-from .tool_files import ToolFiles
-from .yaml_text import read_file
+from .tool_files import ToolFiles, resolve_existing_path
 
 logger = logging.getLogger(__name__)
 _VERSION, _NAME = "retinue", "agent_name"
@@ -39,6 +40,19 @@ def check_spec(source: Source) -> FileSpec:
         logger.warning("%s", problem)
     assert spec is not None
     return spec
+
+
+def list_skill_folders(path: str | Path) -> list[Path]:
+    """Return the folders of skills that the agents of a file name, right or not otherwise. Raises `DataError`."""
+    source = read_file(path)
+    fail(source.problems)
+    agents = Node(_as_whole_file(source).value).at("agents")
+    named = [agent.at("params").at("harness").at("skills") for agent in agents]
+    texts = [one.text for node in named for one in ([node] if node.text else node)]
+    try:
+        return [resolve_existing_path(Path(path).parent, one) for one in dict.fromkeys(texts)]
+    except ValueError as error:
+        raise DataError(f"{path}: skills: {error}") from error
 
 
 def _check(source: Source) -> tuple[FileSpec | None, list[Problem]]:

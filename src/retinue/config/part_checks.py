@@ -11,11 +11,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from string import Template
-from typing import get_args
+from typing import Any, get_args
 
 from .._internal.message_text import find_nearest
+from .._internal.pin_file import PINS
 from ..core.tools.delegation import HANDOFF
-from ..errors import UsageError
+from ..errors import DataError, UsageError
+from ..harness import Harness
+from ..harness.skills import load_skills
 from ..mcp.server_address import find_server_problems
 from ..pipelines.graph import find_cycles
 from ..strategies import STRATEGIES
@@ -39,7 +42,14 @@ from .problems import (
 from .references import name_worker_tool
 from .registry import COMPONENTS, ENGINES, GUARDRAILS, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions
-from .tool_files import ToolFiles, check_entries, check_params, parse_callable, resolve_path_within
+from .tool_files import (
+    ToolFiles,
+    check_entries,
+    check_params,
+    parse_callable,
+    resolve_existing_path,
+    resolve_path_within,
+)
 
 _OWN = ". A component of your own is named by its module: package.module:Name"
 _MANY = ("args", "env", "headers", "tools", "options")
@@ -156,6 +166,9 @@ _SETTINGS = (
     "llm_engine", "llm_endpoint_url", "api_key", "temperature", "effort", "verbosity", "thinking_tokens", "top_p",
     "top_k", "repetition_penalty", "max_new_tokens", "stream", "timeout",
 )  # fmt: skip
+_OF_MODELS = (
+    "strategy", "instructions", "questions", "memory", "with_memory", "hooks", "harness", "context",
+)  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 _LIMITS = {**dict.fromkeys(_STEPS, "steps"), "max_execution_time": "seconds"}  # with what they are in a budget
 _LIMITS |= {"early_stopping_method": "early_stopping_method"}
@@ -186,6 +199,7 @@ def check_agents(root: Node, sections: Sections, files: ToolFiles) -> Iterator[F
         yield from checks.check_tools(params.at("tools"))
         yield from checks.check_workers(params.at("workers"))
         yield from checks.check_handoffs(params.at("handoffs"), sections["agents"])
+        yield from checks.check_harness(params.at("harness"))
         if not files.unnamed:
             usable = checks.own | (shared if params.at("tools").value is None else {})
             for named in params.at("require_human_feedback"):
@@ -200,13 +214,12 @@ def _forbid(params: Node, keys: Iterable[str], before: str = "", after: str = ""
 
 def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     role, tools = params.at("role").text or "agent", params.at("tools")
-    if role == "planner" and tools.value:
-        yield Found(tools.path, "a planner has no tools", at_key=True)
+    if role == "planner" and (tools.value or params.at("harness").value):
+        yield Found((tools if tools.value else params.at("harness")).path, "a planner has no tools", at_key=True)
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory", "hooks")
-        yield from _forbid(params, keys, "an executor runs tools and has no ")
+        yield from _forbid(params, (*_MODEL_KEYS, *_OF_MODELS), "an executor runs tools and has no ")
     elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
 
@@ -215,7 +228,7 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
     given = params.given(*_MODELS)
     if len(given) > 1 and not (given == ["model", "script"] and params.at("model").text == "scripted"):
         yield from _forbid(params, given[1:2], f"both {given[0]!r} and ", " name the model; keep one")
-    for one in (params.at("model"), *params.at("models")):
+    for one in (params.at("model"), params.at("context").at("model"), *params.at("models")):
         yield from _check_reference(one, components, ("PromptModel",))
     if "models" in given:
         keys = ("api_key", "llm_engine", "llm_endpoint_url")
@@ -297,6 +310,9 @@ def _check_limits(params: Node) -> Iterator[Found]:
     yield from _forbid(params, others, f"both {first!r} and ", " limit the steps; keep one")
 
 
+_PIECES = ("workspace", "shell", "todos", "helpers")  # of a harness
+
+
 class _ToolChecks:
     """Checks tools, workers and handoffs, and collects what the model calls them in `own`. `parts` are the file's, and
     `shared` the tools that may be named."""
@@ -334,6 +350,28 @@ class _ToolChecks:
         for other in handoffs:
             yield from find_unknown(other, "agent", agents)
             yield from self._add(f"{HANDOFF}{name_worker_tool(other.text)}" if other.text else "", other)
+
+    def check_harness(self, harness: Node) -> Iterator[Found]:
+        """Check the folders of an agent's harness, and its skills."""
+        yield from find_invalid(harness.at("workspace"), partial(resolve_path_within, self._files.folder))
+        skills = harness.at("skills")
+        for one in [one for one in (skills if isinstance(skills.value, list) else [skills]) if one.text]:
+            try:
+                load_skills([resolve_existing_path(self._files.folder, one.text)], self._files.folder / PINS)
+            except (DataError, ValueError) as error:
+                here = f"{self._files.folder.resolve()}/"
+                yield from (Found(one.path, f"skills: {line.removeprefix(here)}") for line in str(error).splitlines())
+        if harness.at("workspace").value is False:
+            yield from _forbid(harness, ["agents_files"], after=" needs the workspace")
+        given = harness.value if isinstance(harness.value, dict) else {}
+        pieces: dict[str, Any] = {one: bool(given[one]) for one in _PIECES if given.get(one) is not None}
+        try:
+            names = [tool.name for tool in Harness(**pieces).tools] if harness.value else []
+        except UsageError as error:  # they do not go together
+            yield Found(harness.path, str(error))
+            return
+        for name in [*names, *["read_skill"] * bool(skills.value)]:
+            yield from self._add(name, harness)
 
     def _add(self, name: str, node: Node) -> Iterator[Found]:
         if name in self.own:

@@ -1,21 +1,26 @@
-"""Positions in a file, and the problems found there; also those that pydantic finds."""
+"""The problems found in a file, also those that pydantic finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, NamedTuple, get_args, get_origin
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .._internal.message_text import find_nearest, suggest_name
-from ..errors import DataError
+from .._internal.source_text import (
+    MAX_FOUND as MAX_FOUND,
+    Found as Found,
+    KeyPath as KeyPath,
+    Place as Place,
+    Problem as Problem,
+    Source as Source,
+    fail as fail,
+)
 from .registry import COMPONENTS
 
-KeyPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
-MAX_FOUND = 100  # problems per file
 _WANTED = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -36,74 +41,6 @@ _WANTED = {
     "too_long": "a list of at most {max_length}",
 }
 _NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
-
-
-class Place(NamedTuple):
-    """A line and a column, both counted from 1."""
-
-    line: int
-    column: int
-
-
-class Problem(NamedTuple):
-    """A problem at a position in a file. As text: `file:line:column: message`. With a `warning`, the file can still be
-    used."""
-
-    file: str
-    line: int
-    column: int
-    message: str
-    warning: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
-
-
-class Found(NamedTuple):
-    """A problem without its position yet: it concerns the value at `path`, or that value's key."""
-
-    path: KeyPath
-    message: str
-    at_key: bool = False
-    warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A parsed file: plain dicts, lists and scalars, with the position of every key and value.
-
-    `whole` means that the file was read to its end, so `value` is complete.
-    """
-
-    file: str
-    value: Any = None
-    keys: Mapping[KeyPath, Place] = field(default_factory=dict)
-    values: Mapping[KeyPath, Place] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    whole: bool = True
-
-    def locate_problem(self, found: Found) -> Problem:
-        """Return `found` with its position, or that of the nearest enclosing value."""
-        place = self.place(found.path, at_key=found.at_key)
-        return Problem(self.file, *place, found.message, found.warning)
-
-    def place(self, path: KeyPath, *, at_key: bool = False) -> Place:
-        """Return the position of the value at `path`, or of its key."""
-        if at_key and path in self.keys:
-            return self.keys[path]
-        while path and path not in self.values:
-            path = path[:-1]
-        return self.values.get(path, Place(1, 1))
-
-    def locate_problems(self, found: Iterable[Found]) -> list[Problem]:
-        """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
-        problem are dropped."""
-        taken = {(problem.line, problem.column) for problem in self.problems}
-        new = {self.locate_problem(one) for one in islice(found, MAX_FOUND)}
-        problems = sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
-        if len(new) == MAX_FOUND:
-            problems.append(problems[-1]._replace(message=f"stopped after {MAX_FOUND} problems"))
-        return problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +75,6 @@ class Node:
     def name(self) -> str:
         """The text under `name`."""
         return self.at("name").text
-
-
-def fail(problems: Iterable[Problem]) -> None:
-    """Raise `DataError` with one line per problem, unless all are warnings."""
-    lines = [str(problem) for problem in problems if not problem.warning]
-    if lines:
-        raise DataError("\n".join(lines))
 
 
 def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:

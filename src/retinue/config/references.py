@@ -13,6 +13,7 @@ from .specs import (
     AgentSpec,
     ChainSpec,
     ComponentSpec,
+    ContextSpec,
     FileSpec,
     GroupSpec,
     PipelineSpec,
@@ -65,7 +66,8 @@ def _list_needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from list_models(part)
     elif isinstance(part, AgentSpec):
         memory = part.params.memory or ()
-        yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
+        summary = part.params.context.model if isinstance(part.params.context, ContextSpec) else None
+        yield from filter(None, (part.params.model, part.params.prompt_node, summary, *(part.params.models or ())))
         yield from [memory] if isinstance(memory, str) else memory
         yield from (*(part.params.handoffs or ()), *(part.params.hooks or ()))
         if may_use_shared_tools(part, spec):

@@ -170,7 +170,14 @@ COMPONENTS: Mapping[str, TypeEntry] = {
 
 MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an agent's `memory` may name
 
-TOOLS: Mapping[str, TypeEntry] = {name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")}
+_IN_WORKSPACE = ("list_files", "read_file", "write_file", "edit_file", "search_files")
+_OF_WORKSPACES = ("list_files", "read_file", "write_file", "edit_file", "search_files")
+TOOLS: Mapping[str, TypeEntry] = {
+    **{name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")},
+    **{name: TypeEntry(f"retinue.harness.workspace_tools:{name}") for name in _OF_WORKSPACES},
+    "run_command": TypeEntry("retinue.harness.shell:run_command"),
+    "write_todos": TypeEntry("retinue.harness.todos:write_todos"),
+}
 
 _PYTHON_ROOTS = ("retinue.tools",)
 ROOTS = tuple(INPUTS)  # the inputs of a pipeline

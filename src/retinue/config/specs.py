@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr
 from pydantic_core import CoreSchema, core_schema
 
+from .._internal.yaml_text import dump_value
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import ToolExample
 from ..models.settings import Effort, Reason, Verbosity
@@ -22,6 +23,7 @@ ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Tier = Annotated[float, Field(gt=0, le=1)]
 Effects = Literal["read", "idempotent", "once"]
 
 
@@ -264,6 +266,47 @@ class BudgetSpec(Spec):
     early_stopping_method: Literal["generate", "force"] | None = None
 
 
+class SandboxSpec(Spec):
+    """What commands may use, as in `retinue.harness.Sandbox`."""
+
+    network: list[Name] | None = None
+    folders: list[Name] | None = None
+    seconds: Seconds | None = None
+    memory: Positive | None = None
+    processes: Positive | None = None
+    output: Positive | None = None
+    disk: Positive | None = None
+
+
+class HelpersSpec(Spec):
+    """How many helpers a run may make, as in `retinue.harness.Helpers`."""
+
+    depth: Positive | None = None
+    at_once: Positive | None = None
+    most: Positive | None = None
+
+
+class HarnessSpec(Spec):
+    """The pieces for long work, as in `retinue.Harness`."""
+
+    workspace: Annotated[bool | Name, Shapes(text="a folder")] | None = None
+    shell: Annotated[bool | SandboxSpec, Shapes()] | None = None
+    skills: Texts | None = None
+    agents_files: Texts | None = None
+    todos: bool | None = None
+    helpers: Annotated[bool | HelpersSpec, Shapes()] | None = None
+
+
+class ContextSpec(Spec):
+    """The shares of the window of each tier, as in `retinue.Context`; `null` turns one off."""
+
+    results: Tier | None = None
+    clear: Tier | None = None
+    summary: Tier | None = None
+    drop: Tier | None = None
+    model: Name | None = None
+
+
 class AgentParams(Spec):
     """An agent's parameters: Retinue's own, and those of Haystack and OPEA."""
 
@@ -302,6 +345,8 @@ class AgentParams(Spec):
     require_human_feedback: Feedback | None = None
     answer: dict[str, Any] | None = None
     hooks: list[Name] | None = None
+    harness: Annotated[bool | HarnessSpec, Shapes()] | None = None
+    context: Annotated[bool | ContextSpec, Shapes()] | None = None
     # memory: memories of this file, or OPEA's settings
     memory: Texts | None = None
     with_memory: bool | None = None
@@ -396,3 +441,8 @@ def build_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a whole file, for editors."""
     schema = FileSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Retinue"}
+
+
+def dump(spec: FileSpec) -> str:
+    """Return `spec` as YAML, with only the keys that were given. `${NAME}` is kept as it is."""
+    return dump_value(spec.model_dump(exclude_unset=True))

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from .._internal.message_text import find_nearest, suggest_name
 from .._internal.redaction import redact_excerpt
+from .._internal.yaml_text import read_file
 from ..core.context_templates import describe_bad_template
 from ..core.tools.signature import Argument, Signature, build_signature
 from ..core.tools.tool import Tool, make_tool
@@ -50,7 +51,6 @@ from .problems import (
 )
 from .registry import TOOLS, TypeEntry, fits, list_roots
 from .specs import ToolEntry, ToolFile
-from .yaml_text import read_file
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._internal.files import replace_file
 from .._internal.yaml_io import YamlSerializable
+from .._internal.yaml_text import dump_value, parse_scalar_or_text, read_text
 from ..core.loop.effects import Human
 from ..errors import DataError, UsageError
 from ..tools.packages import lock_file, parse_requirements
@@ -20,7 +21,6 @@ from .references import list_exposed
 from .registry import TOOLS
 from .specs import FileSpec
 from .tool_files import list_tool_files, read_tool_file, resolve_existing_path
-from .yaml_text import dump_value, parse_scalar_or_text, read_text
 
 _HEAD = "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"
 OPEA_NAMES = ("AGENT_NAME", "agent_name")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
 from .run_context import BudgetLeft
-from .values import Observation, StopReason, Usage
+from .values import HelperState, Observation, StopReason, Usage
 
 WARN_AT = 0.7  # fraction of a budget
 TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
@@ -52,6 +52,8 @@ class Budget:
     depth: int | None = 5
     children: int | None = 50
     cost: float | None = None
+    SHARED: ClassVar = ("seconds", *_COUNTED, *_TEAM)
+    """The limits that agents have in common with those that they call."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "seconds", "stale_steps", "total_steps", *_COUNTED):
@@ -74,11 +76,19 @@ class Budget:
         """Return this budget, cut to what `share` leaves of the limits that a team has in common. Of those that only
         teams have, a default of this budget does not count: its caller's holds."""
         changes: dict[str, Any] = {}
-        for name in ("seconds", *_COUNTED, *_TEAM):
+        for name in self.SHARED:
             mine, left = getattr(self, name), getattr(share, name)
             ours = [left] if name in _TEAM and mine == getattr(Budget(), name) else [mine, left]
             changes[name] = min((one for one in ours if one is not None), default=None)
         return replace(self, **changes)
+
+    def halve(self) -> Budget:
+        """Return half of the limits that are counted, at least 1 of each: what a helper in the background gets, whose
+        caller goes on with the rest."""
+        counts = {name: left for name in (*TOKENS, "total_steps") if (left := getattr(self, name)) is not None}
+        halves: dict[str, Any] = {name: max(1, left // 2) for name, left in counts.items()}
+        children = None if self.children is None else self.children // 2
+        return replace(self, **halves, children=children, cost=None if self.cost is None else self.cost / 2)
 
 
 class BudgetSpent(Exception):
@@ -151,7 +161,7 @@ def _format_amount(number: float) -> str:
 class Meter:
     """Measures how much of its budget a run has used: a fold over its events."""
 
-    __slots__ = ("_children", "_counted", "_replies", "_slowest", "budget", "stale_steps", "steps")
+    __slots__ = ("_children", "_counted", "_held", "_replies", "_slowest", "budget", "stale_steps", "steps")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -160,6 +170,7 @@ class Meter:
         self._replies = 0  # of all models
         self._children = 0
         self._counted = [_Counted(name, limit) for name in _COUNTED if (limit := getattr(budget, name)) is not None]
+        self._held: dict[str, Mapping[str, Any]] = {}  # shares of helpers in the background
         self._slowest = 0.0  # seconds of the longest reply so far
 
     def add(self, event: Event) -> None:
@@ -180,8 +191,22 @@ class Meter:
                 counted.add(observation.usage, one_request=False)
             self._replies += observation.usage.requests
             self._children += observation.usage.runs
+        self._hold_shares(state for observation in observations for state in observation.helpers)
         stale = bool(observations) and all(observation.stale for observation in observations)
         self.stale_steps = self.stale_steps + 1 if stale else 0
+
+    def _hold_shares(self, states: Iterable[HelperState]) -> None:
+        """Count as used what helpers in the background may use, until they have ended."""
+        for state in sorted(states, key=lambda one: one.ended):
+            share, sign = (self._held.pop(state.call, None), -1) if state.ended else (state.share, 1)
+            if share is None:
+                continue
+            if not state.ended:
+                self._held[state.call] = share
+            for counted in self._counted:
+                counted.used += sign * share.get(counted.name, 0)
+            self._replies += sign * share.get("total_steps", 0)
+            self._children += sign * (share.get("children", 0) + 1)
 
     @property
     def stagnated(self) -> bool:

@@ -14,6 +14,7 @@ from .events import Compacted, Delta, Event, Point, Started
 from .hooks import Judgement
 from .prompt import Ask, Prompt, write_plain
 from .schema.patterns import Constraint
+from .tools.helpers import RunHelpers
 from .tools.tool import Tool
 from .values import (
     UNUSED,
@@ -307,6 +308,11 @@ class Effects(Protocol):
 
     def recall(self, action: AgentAction, observation: Observation) -> None:
         """Note an observation, live or recorded."""
+        ...
+
+    @property
+    def helpers(self) -> RunHelpers:
+        """The helpers of the run."""
         ...
 
     @property

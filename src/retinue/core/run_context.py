@@ -29,7 +29,7 @@ from ..errors import NotDone, UsageError
 from .events import Reported
 from .run_texts import OfProcess as TextsOfProcess, RunTexts
 from .user_records import OfProcess, UserRecords
-from .values import AgentAction, File, Observation, Usage
+from .values import AgentAction, File, HelperState, Observation, Usage
 from .workspace import Workspace
 
 FindSecret = Callable[[Literal["user", "tenant"], str], Awaitable[str | None]]
@@ -165,6 +165,7 @@ class ToolCall:
         seconds: The duration of a member's run, which its caller may not have awaited.
         files: The files in its result so far, which go to the model beside the text.
         data: What it returned for the application, as JSON.
+        helpers: What became of helpers in the background.
         is_over: Whether it has ended, though its code may still run.
     """
 
@@ -177,6 +178,7 @@ class ToolCall:
     seconds: float = 0.0
     files: list[File] = field(default_factory=list)
     data: Any = None
+    helpers: list[HelperState] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -373,6 +375,13 @@ def idempotency_key() -> str:
     the run is resumed under its key and repeats the call."""
     call = current_run().call
     return "" if call is None else call.key
+
+
+def change_key() -> str:
+    """Return the key of the current call for changes of a workspace. It is that of this call alone, also if an equal
+    one failed before: the files may be others by now, so what this one writes is meant."""
+    here = current_run()
+    return "" if here.call is None else f"{here.run}/{here.call.id}"
 
 
 def idempotency_header() -> dict[str, str]:

@@ -203,6 +203,17 @@ def find_ending(events: Sequence[Event]) -> Ending:
     return Ending(StopReason.CANCELLED)
 
 
+def find_last_version(events: Iterable[Event]) -> int:
+    """Return the version to which the calls of a run last brought its workspace; 0 if none changed it."""
+    last = 0
+    for event in events:
+        if isinstance(event, Observed) and isinstance(event.observation.data, dict):
+            said = event.observation.data.get("workspace")
+            version = said.get("version") if isinstance(said, dict) else None
+            last = max(last, version if isinstance(version, int) else 0)
+    return last
+
+
 def sum_usage(events: Iterable[Event]) -> Usage:
     """Sum the tokens of all requests to the model, and of agents used as its tools."""
     used = []

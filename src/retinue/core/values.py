@@ -204,6 +204,16 @@ Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed
 
 
 @dataclass(frozen=True, slots=True)
+class HelperState(WithFields):
+    """What an observation says of the helper that the call `call` made, and that works in the background: it begins,
+    with a `share` of its caller's budget (limits by their names), or it has `ended`."""
+
+    call: str
+    ended: bool = False
+    share: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Observation(WithFields):
     """The result of one action: `text` for the model, and how it came about in `outcome`.
 
@@ -217,6 +227,7 @@ class Observation(WithFields):
         usage: Tokens of agents that the tool called.
         files: What the tool returned beside text, for a model that can read it.
         data: What the tool returned for the application, as JSON. No model is shown it.
+        helpers: What became of helpers in the background. Of those that have ended, `usage` has what they used.
         size: The characters of the whole result, if it is kept beside the log and `text` only has its beginning.
     """
 
@@ -230,6 +241,7 @@ class Observation(WithFields):
     usage: Usage = Usage()
     files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
     data: Annotated[Any, UNKNOWN] = field(default=None, repr=False, hash=False)
+    helpers: Annotated[tuple[HelperState, ...], UNSAID] = ()
     size: Annotated[int, UNSAID] = 0
 
 

@@ -38,6 +38,7 @@ from ..core.events import (
 from ..core.run_result import RESTING, RunResult, find_ending
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph, clean
+from .work_lines import list_work_lines
 
 _ANSWER_NEXT = re.compile(r"(?:final answer|final answer is):\s*\Z", re.IGNORECASE)
 _DECIDED = re.compile(
@@ -373,12 +374,16 @@ class Branch:
         good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
         took = f"{seen.seconds:.1f} s" + (f", {_format_tokens(seen.usage)}" if seen.usage.requests else "")
         text = _shorten(seen.text.strip(), self._view.most)
+        if isinstance(seen.data, dict) and "todos" in seen.data:
+            text = text.partition("\n")[0]  # the rest is shown below, and not twice
         if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
             text = "answered" if good else "no answer"  # the member's branch says it
         outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
         sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
         first, rest = call.inside + sign, call.inside + " " * len(sign)
         call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
+        for line, colour in list_work_lines(seen.data):
+            self._put_line(clean(line), colour, call)
         if seen.note:
             self._put_line(seen.note, ODD, call)
         self._open.pop(seen.call_id).section.close()

@@ -29,7 +29,7 @@ from ..core.serialization import load
 from ..core.values import Decision, File, Message
 from ..errors import AgentChanged, RetinueError, StoreConflict, StoreUnavailable, UsageError
 from ..runs import DueRuns, RunInput, Runs
-from ..runs.agent_versions import AgentVersions
+from ..runs.agent_versions import AgentVersions, find_agent
 from ..runs.cancellation import cancel_run
 from ..runs.leases import acquire_epoch, acquired_new, is_new
 from ..runs.run_fork import ForkEdits, fork_run
@@ -288,9 +288,13 @@ class OpenStore:
         holder = self._holder(run)
         if holder is None:
             raise AgentChanged("this process has no such agent")
-        agent = await holder.versions.agent_of(run)
-        if (given := run.request.get("params")) and run.kind != "member":
-            agent = agent.with_params(given)
+
+        async def find(run: RunRow) -> Agent[Any, Any]:
+            agent = await holder.versions.agent_of(run)
+            given = None if run.kind == "member" else run.request.get("params")
+            return agent.with_params(given) if given else agent
+
+        agent = await find_agent(run, self.database, find)
         top, question, history, files = await self.database.read(partial(_read_input, run=run, begins=is_new(run)))
         if (budget := run.request.get("budget")) is not None:  # of a member, or a fork of a member's run
             human = agent.human or holder.agent.human

@@ -2,34 +2,106 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.tools.tool import Tool
+from ..errors import UsageError
+from .folder_workspace import FolderWorkspace, temporary_workspace
+from .helpers import Helpers
+from .sandbox import Sandbox
+from .shell import SHELL_WORDS, make_run_command, run_command
+from .skills import Skill, describe_skills, load_skills, make_read_skill
+from .todos import write_todos
+from .workspace_tools import WORKSPACE_TOOLS, WORKSPACE_WORDS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Harness:
     """The pieces for long work. `Harness()` has all of them; each can be had alone.
 
     Args:
         workspace: Where the files of a run are: `True`, where the run is kept; a path, in this folder (only in
             process); `False`, nowhere.
+        shell: Whether it runs commands, in a `Sandbox` of the default limits, or of these; needs a workspace.
+        skills: Folders, each of which is a skill or has some beneath (docs/skills.md).
+        pins: The file of approved skills (`retinue.pins.json`), written by `retinue skills pin`. A skill that is not as
+            it was approved there is refused. Without it, skills are trusted as they are first read.
+        agents_files: Files of the workspace that a model is shown as a run begins, as notes that are not the user's
+            words: `("AGENTS.md",)`.
+        todos: Whether the model keeps a list of what is to do, which people see.
+        helpers: Whether it gives tasks to helpers; `Helpers` says how many.
+
+    Raises `UsageError` for a shell without a workspace, and `DataError` for skills that cannot be used, with all
+    problems, one a line.
     """
 
     workspace: bool | str | Path = True
+    shell: bool | Sandbox = True
+    skills: str | Path | Sequence[str | Path] = ()
+    pins: str | Path | None = None
+    agents_files: str | Sequence[str] = ()
+    todos: bool = True
+    helpers: bool | Helpers = True
+    found_skills: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.shell is not False and self.workspace is False:
+            raise UsageError("harness: the shell runs commands in a workspace: give it one, or say shell=False")
+        pins = None if self.pins is None else Path(self.pins)
+        for name in ("skills", "agents_files"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str | Path) else tuple(given))
+        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))  # type: ignore[arg-type]
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        return []
+        helpers = Helpers() if self.helpers is True else self.helpers
+        return [
+            *(WORKSPACE_TOOLS if self.workspace is not False else ()),
+            *([self._make_shell()] if self.shell is not False else ()),
+            *([make_read_skill(self.found_skills)] if self.found_skills else ()),
+            *([write_todos] if self.todos else ()),
+            *(helpers.tools if helpers else ()),
+        ]
+
+    def _make_shell(self) -> Tool:
+        if self.shell is True and not self.found_skills:
+            return run_command
+        mounts = {f"skills/{one.name}": one.copy_verified for one in self.found_skills}
+        return make_run_command(self.shell if isinstance(self.shell, Sandbox) else Sandbox(), mounts)
 
     @property
     def instructions(self) -> str:
         """What a model is told of its pieces, beyond the descriptions of the tools."""
-        return ""
+        has_shell = self.shell is not False
+        files, commands = WORKSPACE_WORDS if self.workspace is not False else "", SHELL_WORDS if has_shell else ""
+        return "\n\n".join(filter(None, (files, commands, describe_skills(self.found_skills, shell=has_shell))))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that is the workspace, if one is."""
+        return None if isinstance(self.workspace, bool) else Path(self.workspace)
 
 
 def read_harness(given: Harness | bool | None) -> Harness | None:
     """Return the harness that an agent is given; `True` is one with all pieces."""
     return (Harness() if given else None) if isinstance(given, bool) else given
+
+
+def wants_workspace(harness: Harness | None, tools: Iterable[Tool]) -> bool:
+    """Whether an agent has a workspace: by its harness, or by one of the tools alone."""
+    own = [one.something for one in WORKSPACE_TOOLS]
+    return bool(harness and harness.workspace is not False) or any(
+        getattr(tool.something, "needs_workspace", False) or tool.something is one for tool in tools for one in own
+    )
+
+
+def open_folder(harness: Harness | None, owner: object, name: str, version: int) -> FolderWorkspace:
+    """Return the workspace of a run where nothing is stored: the folder of its agent, or a temporary one of this
+    `name`. `version` is that of an earlier drive. Raises `UsageError` if there can be none."""
+    if harness is not None and harness.folder is not None:
+        return FolderWorkspace(harness.folder, version)
+    return temporary_workspace(harness or owner, name)

@@ -265,6 +265,13 @@ def check_images(connection: Connection, view: TenantView, size: int) -> None:
         _check("bytes of images", grant.bytes, bytes_used(connection, view.tenant, "images") + size)
 
 
+def check_workspace(connection: Connection, view: TenantView, size: int) -> None:
+    """Check contents of files in workspaces, of `size` bytes together as they are kept."""
+    check_bytes(connection, view, size)
+    if (grant := _lock_grant(connection, view)) is not None:
+        _check("bytes in workspaces", grant.bytes, bytes_used(connection, view.tenant, "workspaces") + size)
+
+
 def check_store(connection: Connection, view: TenantView) -> None:
     """Check one more vector store."""
     if (grant := _lock_grant(connection, view)) is not None:

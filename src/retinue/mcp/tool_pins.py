@@ -11,14 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .._internal.files import replace_file
+from .._internal.pin_file import read_section, write_section
 from ..core.tools.tool import Effects
 from ..errors import DataError
 from .schema_conversion import convert_schema
 
-PINS = "retinue.pins.json"
 MAX_TOOL = 65_536  # characters of a tool's definition
-MAX_FILE = 16_000_000  # bytes of a pin file
+_WRITTEN_BY = "retinue pin FILE"
 _ODD = re.compile(r"[-./ ]")
 _TOOL = re.compile(r"[A-Za-z0-9_]{1,64}")
 _EFFECTS = ("read", "idempotent", "once")
@@ -106,20 +105,8 @@ Pins = dict[str, dict[str, Offer]]
 
 
 def read_pins(path: Path) -> Pins:
-    """Read the approved tools, by server and tool; empty if the file does not exist. Raises `DataError`."""
-    try:
-        if not path.exists():
-            return {}
-        if path.stat().st_size > MAX_FILE:
-            raise DataError(f"{path}: the file is larger than {MAX_FILE:,} bytes")
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON ({error})") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    servers = value.get("servers") if isinstance(value, dict) and value.get("pins") == 1 else None
-    if not isinstance(servers, dict):
-        raise DataError(f'{path}: want {{"pins": 1, "servers": {{…}}}}; write it with: retinue pin FILE')
+    """Read the approved tools, by server and tool; empty if there are none. Raises `DataError`."""
+    servers = read_section(path, "servers", _WRITTEN_BY) or {}
     for server, tools in servers.items():
         if not isinstance(tools, dict):
             raise DataError(f"{path}: {server}: want a mapping of tools")
@@ -134,7 +121,7 @@ def _read_pin(place: str, name: str, one: Any) -> Offer:
         case {"sha256": str(sha256), "description": str(description), "schema": dict(schema), "effects": str(effects)}:
             offer = Offer(name, description, schema, effects)  # type: ignore[arg-type]
         case _:
-            raise DataError(f"{place}: want sha256, description, schema and effects; write it with: retinue pin FILE")
+            raise DataError(f"{place}: want sha256, description, schema and effects; write it with: {_WRITTEN_BY}")
     if offer.effects not in _EFFECTS:
         raise DataError(f"{place}: effects: want {', '.join(_EFFECTS)}")
     if offer.sha256 != sha256:
@@ -143,11 +130,11 @@ def _read_pin(place: str, name: str, one: Any) -> Offer:
 
 
 def write_pins(path: Path, pins: Pins) -> None:
-    """Write the file atomically."""
+    """Write the approved tools. Raises `DataError`."""
 
     def describe(offer: Offer) -> dict[str, Any]:
         names = ("sha256", "effects", "description", "schema")
         return {name: getattr(offer, name) for name in names}
 
     servers = {server: {one.name: describe(one) for one in tools.values()} for server, tools in pins.items()}
-    replace_file(path, json.dumps({"pins": 1, "servers": servers}, indent=2, ensure_ascii=False) + "\n")
+    write_section(path, "servers", servers, _WRITTEN_BY)

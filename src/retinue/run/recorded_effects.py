@@ -42,6 +42,7 @@ from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Retry, Summary, SummaryTask
 from ..core.run_result import LIMITS
 from ..core.run_texts import MOST_KEPT
+from ..core.tools.helpers import RunHelpers
 from ..core.values import AgentAction, Decision, Message, Observation, StopReason, sum_usages
 from ..errors import LogMismatch, WindowExceeded
 from .summaries import ask_for_summary, read_summary, without_state, write_request
@@ -107,12 +108,13 @@ class RecordedEffects:
     words; so may those of a log in which a former version shortened prompts.
     """
 
-    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "points")
+    __slots__ = ("_at", "_kept", "_limit", "_log", "_prompts", "helpers", "points")
 
     def __init__(self, log: Sequence[NumberedEvent], kept: int, points: Iterable[Point] = ()) -> None:
         self._log = _select_repeated(log)
         judged = [one.event.point for one in self._log if isinstance(one.event, Judged)]
         self.points = frozenset((*points, *judged))
+        self.helpers = RunHelpers({})  # none: the log has what became of them
         self._at = 0
         asked = [one.event for one in self._log if isinstance(one.event, Asked)]
         self._kept = max(kept, asked[-1].step) if any(one.shortened for one in asked) else kept
@@ -255,6 +257,7 @@ class ContinuedRun(RecordedEffects):
         self._summarizer = summarizer
         self._regardless = regardless
         self._toolbox = world.toolbox
+        self.helpers = world.toolbox.helpers
 
     def call(self, action: AgentAction, share: Callable[[], Budget]) -> Coroutine[Any, Any, Observation]:
         """Run `action`; gives its observation."""

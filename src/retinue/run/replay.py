@@ -41,7 +41,8 @@ from ..core.run_context import RunContext, current_run, run_context
 from ..core.run_result import LIMITS, RunResult
 from ..core.schema.patterns import Pattern, print_gbnf
 from ..core.serialization import dump
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import MemberCall, is_member, makes_helpers
+from ..core.tools.tool import Tool
 from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason
 from ..errors import LogMismatch, ModelError
@@ -147,11 +148,20 @@ def _find_members(
         if not isinstance(event, Called) or (call := f"{path}{event.action.id}") not in children:
             continue
         tool = tools.get(event.action.tool)
-        if tool is None or not is_member(tool):
+        if tool is None or not (is_member(tool) or makes_helpers(tool)):
             raise LogMismatch(f"{spec.name} has no member {event.action.tool!r} any more, which has the call {call}")
-        member: RunSpec = tool.something.run_spec()
+        member = _find_member(spec, tools, tool, event.action)
         yield call, member
         yield from _find_members(member, children[call], children, f"{call}/")
+
+
+def _find_member(spec: RunSpec, tools: Mapping[str, Tool], tool: Tool, action: AgentAction) -> RunSpec:
+    order, asked = None, tool
+    if makes_helpers(tool):
+        order = tool.something.order_helper(tool.signature.arguments(action.tool_input), tools)
+        asked = tools.get(order.agent, tool)
+    found: RunSpec = MemberCall(asked, "", action.id, Budget, order, spec).run_spec()
+    return found
 
 
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:

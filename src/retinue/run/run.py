@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Generic
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
 from .._internal.sync_bridge import shorten_traceback
-from ..core.budgets import Meter
+from ..core.budgets import BudgetSpent, Meter
 from ..core.events import ENDINGS, Asked, Delta, Event, Retried, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
 from ..core.loop.compaction import Window
@@ -29,13 +30,16 @@ from ..core.prices import FREE, find_price
 from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, enter_run_context, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RunResult, find_ending, fold_result, sum_usage
+from ..core.run_result import RESTING, RunResult, find_ending, find_last_version, fold_result, sum_usage
 from ..core.schema.answers import Answer
 from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
+from ..core.workspace import Workspace
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
+from ..harness import open_folder, wants_workspace
+from ..harness.agents_files import read_agents_files
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
@@ -128,7 +132,7 @@ class Run(Generic[Answer]):
         """
         here, name = current_run(), self._spec.name
         context = replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
-        with run_context(replace(context, **self.given)):
+        with run_context(replace(context, **self.given, workspace=self._find_workspace(here))):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -147,6 +151,17 @@ class Run(Generic[Answer]):
                 self._spans.leave(time.time_ns())
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
+            last = self.log[-1] if len(self.log) > len(self._begun) else None
+            await self._nested.leave(waits=isinstance(last, Stopped) and last.reason in RESTING)
+
+    def _find_workspace(self, here: RunContext[Any]) -> Workspace | None:
+        """Return the files of the run: those that its driver gave it, its caller's, or else a folder of its own."""
+        given = here.workspace if self.member or here.run == self.key else None
+        if given is not None or not wants_workspace(self._spec.harness, self._spec.tools):
+            return given
+        thread = self.given.get("thread")
+        name = f"thread {thread}" if thread else self.key
+        return open_folder(self._spec.harness, self, name, find_last_version(self._begun))
 
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
@@ -159,11 +174,12 @@ class Run(Generic[Answer]):
             self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
+            own = self._spec
             spec = await self._deadline.wait(self._complete_spec())
             started = await self._make_started()
             window, context = await self._find_window(started), spec.context
             most = context.limit_results(window)
-            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, most)
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files, own, most)
             world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions, spec.hooks)
             summarizer = context.model or spec.model
             effects = ContinuedRun(world, self.log, regardless=self.regardless, summarizer=summarizer)
@@ -229,11 +245,15 @@ class Run(Generic[Answer]):
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=(*recalled, *self._task.history),
+            history=(*recalled, *self._task.history, *await self._deadline.wait(self._read_agents_files())),
             instructions=describe_instructions(self._spec.instructions),
             files=files,
             **{name: one for name, one in self.given.items() if name in ("user", "thread", "metadata")},
         )
+
+    async def _read_agents_files(self) -> tuple[Message, ...]:
+        named = () if self._spec.harness is None else self._spec.harness.agents_files
+        return await read_agents_files(named, self._context.workspace)
 
     async def _find_window(self, started: Started) -> int | None:
         """Return the model's window in tokens: that of the log, unless the run goes on with what may be another."""
@@ -338,6 +358,7 @@ class NestedRuns:
     earlier: Earlier
     listener: Listener | None = None
     children: dict[str, tuple[Event, ...]] = field(init=False)
+    _tasks: dict[str, asyncio.Task[MemberAnswer]] = field(default_factory=dict)  # helpers in the background
 
     def __post_init__(self) -> None:
         self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
@@ -352,15 +373,39 @@ class NestedRuns:
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
+        return await (asyncio.shield(self._tasks[member.call]) if member.in_background else self._run(member))
+
+    async def begin_helper(self, helper: MemberCall) -> None:
+        """Run a helper beside its caller."""
+        self._tasks[helper.call] = asyncio.create_task(self._run(helper), name=helper.name)
+
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer | None]:
+        """Return how those helpers ended that have, and let those go on that an earlier drive began."""
+        for one in helpers:
+            if one.call not in self._tasks and self.can_continue(one.call):
+                await self.begin_helper(one)
+        tasks = {one.call: self._tasks.get(one.call) for one in helpers}
+        over = {call: one for call, one in tasks.items() if one is None or (one.done() and one.exception() is None)}
+        return {call: None if task is None else task.result() for call, task in over.items()}
+
+    async def leave(self, *, waits: bool) -> None:
+        """End with the caller: if it rests, once the helpers in the background have ended, else at once."""
+        for task in self._tasks.values() if not waits else ():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, member: MemberCall) -> MemberAnswer:
         try:
             answer = await self._ask(member)
-        except ModelError as error:  # it never said anything
-            text = f"{member.tool.name} failed: {describe_error(error)}"
+        except (Pending, BudgetSpent):
+            raise
+        except Exception as error:  # a member may raise anything, too
+            text = f"{member.name} failed: {describe_error(error)}"
             answer = MemberAnswer("failed", text, Usage(runs=1), 0.0)
         return with_effects(answer, member, self.children.get(member.call, ()))
 
     async def _ask(self, member: MemberCall) -> MemberAnswer:
-        call, spec = member.call, member.tool.something.run_spec()
+        call, spec = member.call, member.run_spec()
         spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self.human)
         task = self.task if member.passes_conversation else Task(member.question)
         run: Run[Any] = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
@@ -374,8 +419,8 @@ class NestedRuns:
         result = run.result
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({call}/{one.id})" for one in result.waiting)
-            raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, find_ending(result.events), result.usage, 0.0)
+            raise Pending(result.stop_reason, f"{member.name}: no person has decided on {calls}")
+        return answer_of(member.name, find_ending(result.events), result.usage, 0.0)
 
     def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from .._internal.concurrency import run_in_thread
 from .._internal.containment import await_isolated, describe_error
 from ..core.run_context import Deps, RunContext
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import is_member, makes_helpers
 from ..core.tools.tool import Tool, make_tool
 from ..errors import UsageError
 
@@ -74,7 +74,7 @@ async def find_tools(parts: Iterable[DynamicTools[Any]], context: RunContext[Any
         if not isinstance(given, Iterable) or isinstance(given, str):
             raise UsageError(f"tools: {_name(one.function)} returned a {type(given).__name__}; want a list of tools")
         made = [make_tool(tool) for tool in given]
-        if members := [tool.name for tool in made if is_member(tool)]:
+        if members := [tool.name for tool in made if is_member(tool) or makes_helpers(tool)]:
             raise UsageError(f"tools: {_name(one.function)} returned the agent {members[0]}; put it among `tools`")
         found += one.narrow(made)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Refusal, Strategy, Task
 from ..core.run_context import RunContext
 from ..core.schema.answers import AnswerType
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import HelperOrder, is_member, makes_helpers
 from ..core.tools.tool import Tool
 from ..core.tools.toolbox import Toolbox
 from ..errors import LogMismatch, UsageError
@@ -27,7 +27,15 @@ from ..strategies.given_actions import GivenActions
 from ..strategies.wrappers.prompt_additions import ask_otherwise, with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
 from ..strategies.wrappers.structured_output import with_structured_output
-from .run_parts import DepsFunction, DynamicTools, Instruction, find_tools, with_approval, write_instructions
+from .run_parts import (
+    DepsFunction,
+    DynamicTools,
+    Instruction,
+    find_tools,
+    read_instructions,
+    with_approval,
+    write_instructions,
+)
 
 MOST = 8  # questions that are suggested
 LONGEST = 200  # characters of one
@@ -81,11 +89,11 @@ class RunSpec:
         """Return the parts of a run in this context, for which their functions were called. A run that has `begun` goes
         on with the instructions and the tools that it began with. Raises `UsageError` if a function fails, and
         `LogMismatch` if a tool is gone."""
-        words, tools = self.instructions, self.tools
+        words, tools, kept = self.instructions, self.tools, None
         if not isinstance(words, str):
             kept = None if begun is None else begun.instructions
             words = await write_instructions(words, context) if kept is None else kept
-        if self.harness is not None and begun is None:
+        if self.harness is not None and kept is None:
             words = "\n\n".join(filter(None, (words, self.harness.instructions)))
         if self.tool_functions:
             found = [
@@ -98,6 +106,28 @@ class RunSpec:
                 raise LogMismatch(f"the tool {gone[0]!r}, which the run began with, is gone")
             tools = tuple(there[name] for name in (there if begun is None else begun.tools))
         return replace(self, instructions=words, tools=tools, tool_functions=()).for_run()
+
+    def for_helper(self, order: HelperOrder) -> RunSpec:
+        """Return the parts of a helper of a run with these: as this, with what the order lets it have. It is told the
+        same instructions, too, since what they forbid holds for it as well."""
+
+        def narrow(before: Callable[[list[Tool]], list[Tool]]) -> Callable[[list[Tool]], list[Tool]]:
+            return lambda found: _pass_on_tools(before(found), order)
+
+        parts = [self.instructions] if isinstance(self.instructions, str) else self.instructions
+        asked = self.require_human_feedback
+        return replace(
+            self,
+            name="helper",
+            tools=tuple(_pass_on_tools(self.tools, order)),
+            tool_functions=tuple(replace(one, narrow=narrow(one.narrow)) for one in self.tool_functions),
+            instructions=read_instructions([*parts, _HELPER, order.instructions]),
+            require_human_feedback=asked if isinstance(asked, bool) else {*asked} & {*order.tools},
+            answers=None,
+            memories=(),
+            questions=(),
+            trace=False,
+        )
 
     def run_spec(self) -> RunSpec:
         """Return this; so a specification has runs as an agent has."""
@@ -135,6 +165,20 @@ class RunSpec:
         tools = tuple(tool.name for tool in self.tools)
         started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
         return started, flow
+
+
+_HELPER = (
+    "You are a helper: another agent gave you one task. It sees nothing of what you do but your answer, so put all "
+    "that the task asks for into it."
+)
+
+
+def _pass_on_tools(tools: Iterable[Tool], order: HelperOrder) -> list[Tool]:
+    """Return those of its caller's tools that a helper has."""
+    passed = [tool for tool in tools if tool.name in order.tools]
+    passed = [replace(tool, approval=True) if tool.name in order.approval else tool for tool in passed]
+    less = {tool.name: tool.something.below(order.depth) for tool in passed if makes_helpers(tool)}
+    return [replace(tool, something=less[tool.name]) if tool.name in less else tool for tool in passed]
 
 
 def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:

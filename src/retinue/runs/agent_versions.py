@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..config.agent_snapshot import AgentSnapshot, rebuild, take_snapshot
+from ..core.tools.delegation import HelperOrder, makes_helpers
 from ..errors import AgentChanged, UsageError
 from ..run.handoff import Handoff
 from ..store.database import Database
 from ..store.run_belongings import find_snapshot
+from ..store.run_queries import find_run
 from ..store.run_row import UNREADABLE, RunRow
 from .leases import is_new
+from .teams import HELPER
 
 logger = logging.getLogger(__name__)
 _KEPT = 50  # agents that were rebuilt
@@ -85,10 +88,25 @@ def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
     above, _, name = path.rpartition("/")
     agent = agent_at(agents, above) if above else None
     for tool in agent.tools if agent is not None else ():
+        if tool.name == name and makes_helpers(tool):  # which are as their caller
+            return agent
         if tool.name == name:
             member = tool.something.agent if isinstance(tool.something, Handoff) else tool.something
             return _pass_deps_on(agent, member) if isinstance(member, Agent) else None
     return None
+
+
+async def find_agent(run: RunRow, database: Database, find: Callable[[RunRow], Awaitable[Agent]]) -> Agent:
+    """Return the agent of a run, as `find` does; that of a helper is made of its caller's, as that began."""
+    asked = run.request.get(HELPER)
+    if asked is None or asked["agent"]:
+        return await find(run)
+    caller = await database.read(partial(find_run, run_id=run.parent_id or ""))
+    if caller is None:
+        raise AgentChanged("the run is gone that made this helper")
+    other = copy.copy(await find_agent(caller, database, find))
+    other.spec = other.spec.for_helper(HelperOrder(**asked))
+    return other
 
 
 def _pass_deps_on(caller: Agent[Any, Any] | None, member: Agent[Any, Any]) -> Agent[Any, Any]:

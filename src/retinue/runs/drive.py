@@ -16,10 +16,11 @@ from ..agent import Run
 from ..core.events import ENDINGS, Finished, Said, Stopped, find_started, make_stopped
 from ..core.protocols import Task
 from ..core.run_context import current_run, enter_run_context
-from ..core.tools.delegation import is_member
+from ..core.tools.delegation import is_member, makes_helpers
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
+from ..harness import wants_workspace
 from ..limits.quotas import QuotaStop
 from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
@@ -33,6 +34,7 @@ from .log_writer import LogWriter
 from .run_texts import StoredTexts
 from .run_traces import trace_run
 from .status import decisions, final_values, step_values
+from .stored_workspace import StoredWorkspace
 from .submissions import suspend_run
 from .teams import Caller, ChildRuns, Found, read_with_members
 from .thread_messages import messages_of
@@ -139,15 +141,19 @@ class Drive:
         asked = find_started(log) or assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         stored = StoredRecords(self._context.database, run.tenant, run.user, writer.count_at_once)
-        texts = StoredTexts(self._context.database, run, self._context.parked)
-        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, texts=texts))
+        context, parts = self._context, assigned.agent.run_spec()
+        in_folder = parts.harness is not None and parts.harness.folder is not None
+        files = None
+        if wants_workspace(parts.harness, parts.tools) and not in_folder:
+            files = StoredWorkspace(context.database, run, context.storage)
+        texts = StoredTexts(context.database, run, context.parked)
+        enter_run_context(replace(current_run(), confirm=writer.confirm, stored=stored, texts=texts, workspace=files))
         live.files, live.keep_files, live.given = assigned.files, assigned.keep_files, assigned.given
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}
-        members = {name for name, one in tools.items() if is_member(one)}
+        members = {name for name, one in tools.items() if is_member(one) or makes_helpers(one)}
         caller = Caller(run, assigned.path or run.agent, task, members, self._found)
-        context = self._context
         children = ChildRuns(context.database, caller, writer, context.acquire, context.go_on)
         live.delegate = children
         return live, tools, children
@@ -227,7 +233,8 @@ class Drive:
         writer.put(event)
         settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work
-        teams = isinstance(event, Stopped) and (tools is None or any(map(is_member, tools.values())))
+        stops, there = isinstance(event, Stopped), (tools or {}).values()
+        teams = (stops and (tools is None or any(map(is_member, there)))) or any(map(makes_helpers, there))
 
         def change(now: RunRow) -> Change:
             values = final_values(now, writer.log, tools or {}, code)

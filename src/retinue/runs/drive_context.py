@@ -16,6 +16,7 @@ from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_belongings import SnapshotWriter
 from ..store.run_row import RunRow
+from ..store.tenant_view import Quota
 from .follow import Notifier, Subscriptions
 from .leases import acquired_new
 from .log_writer import LogWriter, ParkedRuns
@@ -53,6 +54,7 @@ class DriveContext(ABC):
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.quotas = QuotaWatch(database)
+        self.storage: Quota | None = None  # what a tenant may keep
         self.meter: RunMetrics | None = None
         self.failed: Callable[[str, RetinueError], None] = lambda run_id, error: None  # told why a run cannot go on
         self.parking = asyncio.Event()

@@ -7,6 +7,7 @@ thread.
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 
 from .._internal.message_text import suggest_name
 from ..core.events import Started
+from ..core.run_result import find_last_version
 from ..errors import UsageError
 from ..run.fork import ForkPoint, KeptEvent, find_last_step, fork_log
 from ..store.clock import CLOCK
@@ -23,6 +25,7 @@ from ..store.run_belongings import copy_belongings
 from ..store.run_queries import find_run, insert_run
 from ..store.run_row import REGARDLESS, RunRow
 from ..store.usage_sums import count_run, mark_counted
+from ..store.workspaces import copy_version, find_version_at, place_of
 from .cancellation import cancel_run
 
 
@@ -74,6 +77,8 @@ def fork_run(connection: Connection, run_id: str, ttl: int, edits: ForkEdits = F
     insert_run(connection, fork)
     count_run(connection, fork.tenant, fork.created_at, "forks", fork.user)
     copy_belongings(connection, run.id, fork.id)
+    files = place_of(connection, run).id
+    copy_version(connection, files, _files_version(connection, files, log, kept), fork, history=True)
     append_entries(connection, fork, _entries(log, kept))
     mark_counted(connection, fork.id, len(kept))
     return fork
@@ -124,6 +129,15 @@ def _request(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent]) -> dict[s
     left = edits.tools if edits.tools is not None else had
     request["only_tools"] = [name for name in left if name not in edits.without_tools]
     return request
+
+
+def _files_version(connection: Connection, files: str, log: Sequence[Entry], kept: Sequence[KeptEvent]) -> int:
+    """Return the version of the run's files where its fork begins. What its members wrote, and what was there before,
+    only the times tell; clocks of processes may differ, so it is no other one than its own calls leave open."""
+    last = max((one.place for one in kept if one.place is not None), default=0)
+    done = find_last_version(entry.event for entry in log[: last + 1])
+    later = filter(None, (find_last_version([entry.event]) for entry in log[last + 1 :]))
+    return max(done, min(find_version_at(connection, files, log[last].at), next(later, sys.maxsize) - 1))
 
 
 def _entries(log: Sequence[Entry], kept: Sequence[KeptEvent]) -> list[Entry]:

@@ -8,8 +8,8 @@ path of their calls (`call_1_0/call_2_0`), so that the client of the run at the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,17 +21,20 @@ from ..core.protocols import Task
 from ..core.run_context import STATE_HEADER, STORED_ID, TRACE_HEADER
 from ..core.run_result import Ending, find_ending, pending, sum_usage
 from ..core.tools.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
+from ..core.tools.helpers import RESULT
 from ..core.values import AgentAction, Decision, StopReason
 from ..errors import DataError, StoreConflict, StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.event_log import Change, Entry, Fenced, append_entries, read_events, read_outcome
+from ..store.event_log import Change, Entry, Fenced, append_entries, read_events, read_kinds, read_outcome
 from ..store.run_queries import active_members, find_run, insert_run
-from ..store.run_row import BY_MEMBERS, RunRow, RunValues
+from ..store.run_row import BY_MEMBERS, RunRow, RunValues, Status
 from .leases import acquired_again
 from .log_writer import LogWriter
 from .status import TOLD, final_values, take_step
 from .thread_messages import messages_of
+
+HELPER = "helper"  # where the request of a helper's run says what the helper is
 
 
 def member_run_id(run_id: str, call: str) -> str:
@@ -93,18 +96,22 @@ class Caller(NamedTuple):
     found: Mapping[str, Found]
 
 
+def find_members(connection: Connection, run_id: str, calls: Iterable[str]) -> dict[str, Found]:
+    """Return the runs of these calls of members, by the calls, as far as they are there."""
+    found: dict[str, Found] = {}
+    for call in calls:
+        if (member := find_run(connection, member_run_id(run_id, call))) is not None:
+            found[call] = Found(member) if member.active else _ended(connection, member)
+    return found
+
+
 def read_with_members(connection: Connection, run_id: str) -> tuple[list[Entry], dict[str, Found]]:
     """Return the log of a run, and the members that its drive finds (`Caller.found`). Raises `DataError` if a row of
     the log holds no valid event."""
     log = read_events(connection, run_id)
     called = [entry.event.action.id for entry in log if isinstance(entry.event, Called)]
     observed = {entry.event.observation.call_id for entry in log if isinstance(entry.event, Observed)}
-    found: dict[str, Found] = {}
-    for call in called:
-        member = None if call in observed else find_run(connection, member_run_id(run_id, call))
-        if member is not None:
-            found[call] = Found(member) if member.active else _ended(connection, member)
-    return log, found
+    return log, find_members(connection, run_id, [call for call in called if call not in observed])
 
 
 def _ended(connection: Connection, member: RunRow) -> Found:
@@ -125,6 +132,8 @@ def new_member(by: Caller, member: MemberCall, budget: Budget) -> RunRow:
         "history": history,
         "budget": {name: getattr(budget, name) for name in Budget.__slots__},
     }
+    if member.order is not None:
+        asked[HELPER] = asdict(member.order)
     return RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,
@@ -186,7 +195,7 @@ def settle_caller(
     run = find_run(connection, run_id, lock=True)
     if run is None or run.driver != BY_MEMBERS or not run.active:
         return
-    members = active_members(connection, run_id)
+    members = _select_awaited(connection, run_id, active_members(connection, run_id))
     if not members:
         values = RunValues()
         if process is not None and (run.expires_at is None or run.expires_at > CLOCK.now()):
@@ -220,6 +229,23 @@ def settle_caller(
     yield after
     if after.parent_id is not None:
         yield from settle_caller(connection, after.parent_id, human_ttl, conclude)
+
+
+def _select_awaited(connection: Connection, run_id: str, members: Mapping[str, Status]) -> Mapping[str, Status]:
+    """Return those of a run's members for which it waits: by their own calls, or by one that reads a helper's answer.
+    Other helpers are in the background."""
+    if not members:
+        return members
+    calls: dict[str, str] = {}
+    for _, event in read_kinds(connection, [run_id], ("called", "observed")):
+        if isinstance(event, Called):
+            action = event.action
+            given = action.tool_input if action.tool == RESULT and isinstance(action.tool_input, Mapping) else {}
+            calls[action.id] = str(given.get("helper", action.id))
+        elif isinstance(event, Observed):
+            calls.pop(event.observation.call_id, None)
+    awaited = {member_run_id(run_id, call) for call in calls.values()}
+    return {member: status for member, status in members.items() if member in awaited}
 
 
 def _with_schemas(calls: Sequence[Mapping[str, Any]], members: Sequence[RunRow | None]) -> list[dict[str, Any]]:
@@ -286,15 +312,40 @@ class ChildRuns:
         """Return how the member's run ended. Raises `Pending` if it is under way, or is about to begin."""
         found = self._caller.found.get(member.call)
         if found is not None and not found.run.active:
-            return with_effects(_answer(member, found), member, [entry.event for entry in found.outcome])
-        if found is None:
-            budget = member.budget(member.tool.something.run_spec().budget)
-            self._new.append(new_member(self._caller, member, budget))
-            if self._works_beside():
-                await self._begin_at_once(member.tool.name)
+            return _read_answer(member, found)
+        if member.in_background:
+            self.settles = True  # it may have ended by now
+        elif found is None:
+            await self._add(member, at_once=self._works_beside())
         elif found.run.driver is None:
             self._start(found.run)
-        raise Pending(StopReason.AWAITING_MEMBER, f"{member.tool.name} is at work")
+        raise Pending(StopReason.AWAITING_MEMBER, f"{member.name} is at work")
+
+    async def begin_helper(self, helper: MemberCall) -> None:
+        """Begin the run of a helper in the background, unless an earlier drive did."""
+        if helper.call not in self._caller.found:
+            await self._add(helper, at_once=True)
+
+    async def find_ended(self, helpers: Sequence[MemberCall]) -> dict[str, MemberAnswer | None]:
+        """Return how those helpers ended that have, as far as the database says now."""
+        calls = [one.call for one in helpers]
+        try:
+            found = await self._database.read(partial(find_members, run_id=self._caller.run.id, calls=calls))
+        except StoreUnavailable:  # the next observation tells of them
+            return {}
+        for one in found.values():
+            if one.run.active and one.run.driver is None:
+                self._start(one.run)
+        return {
+            one.call: None if at is None else _read_answer(one, at)
+            for one in helpers
+            if (at := found.get(one.call)) is None or not at.run.active
+        }
+
+    async def _add(self, member: MemberCall, *, at_once: bool) -> None:
+        self._new.append(new_member(self._caller, member, member.budget(member.run_spec().budget)))
+        if at_once:
+            await self._begin_at_once(member.name)
 
     async def _begin_at_once(self, name: str) -> None:
         try:
@@ -331,7 +382,7 @@ class ChildRuns:
         return insert_members(connection, self._new, self._acquire)
 
 
-def _answer(member: MemberCall, found: Found) -> MemberAnswer:
+def _read_answer(member: MemberCall, found: Found) -> MemberAnswer:
     log = [entry.event for entry in found.outcome]
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
@@ -341,4 +392,4 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
         end = Ending(StopReason.CANCELLED if end.answered else end.reason, detail=found.run.status)
     elif found.problem or (error is not None and error.cause in TOLD):  # an engine's own words are the operator's
         end = end._replace(detail=found.problem or (error.message if error else ""))
-    return answer_of(member.tool.name, end, used, seconds)
+    return with_effects(answer_of(member.name, end, used, seconds), member, log)

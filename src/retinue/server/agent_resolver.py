@@ -17,9 +17,10 @@ from ..core.budgets import Budget
 from ..core.tools.delegation import HANDOFF
 from ..core.tools.tool import Tool
 from ..core.values import Message
+from ..harness import wants_workspace
 from ..limits.shares import TenantShares
 from ..runs import RunInput
-from ..runs.agent_versions import AgentVersions
+from ..runs.agent_versions import AgentVersions, find_agent
 from ..runs.leases import is_new
 from ..store.run_belongings import conversation_of, files_of_run
 from ..store.run_queries import last_handoff
@@ -31,11 +32,13 @@ from .agents.overrides import HOSTED, override_agent, wanted_schema
 from .content.conversation import question_in, tool_exchanges, truncate_history, with_states
 from .content.message_files import FileLoader, with_file_data, with_shown_parts
 from .content.threads import resources_of
+from .content.uploads import prepare_workspace
 from .context import Options
 from .memories import ServedMemory
 from .tools.hosted import Hosted
 from .tools.registered import RunTools
 
+_OF_RUN = ("tool_choice", "response_format")  # what a request wants of its own run, and not of that run's helpers
 _LARGE = 8_000  # characters of schemas that take more than a few milliseconds to parse
 
 
@@ -64,7 +67,7 @@ class AgentResolver:
         """Return what a run is driven with. Raises `UsageError` for a run that cannot be served, and `AgentChanged` for
         one that cannot go on with the agent that it began with."""
         await enter_run(run, self._server)
-        agent = await self._versions.agent_of(run)
+        agent = await find_agent(run, self._database, partial(self._find_agent, of=run))
         scope = TenantView(run.tenant, quota=self._options.quota, user=run.user)
         loader = FileLoader(self._database, scope, self._shares, self._options.image_hosts)
         keep = partial(loader.keep_results, run_id=run.id)
@@ -80,9 +83,20 @@ class AgentResolver:
             given = run.request.get("budget")  # a fork of a member's run has it
             driven = agent if given is None else within_budget(agent, given)
             return RunInput(driven, path=path, files=files, keep_files=keep)
+        if wants_workspace(agent.spec.harness, agent.tools):
+            await prepare_workspace(self._database, run, self._options.quota)
         *before, question = await self._read_conversation(run, agent, loader)
         recalled = await self._memory.recall(run, question.content, before)
         return RunInput(agent, question.content, recalled, path, question.files, keep)
+
+    async def _find_agent(self, run: RunRow, of: RunRow) -> Agent:
+        """Return the agent of a run; if `of` is one of a helper below it, with the tools of the run's request."""
+        agent = await self._versions.agent_of(run)
+        if run.id == of.id or run.kind == "member":
+            return agent
+        _, agent = await self._find_holder(run, agent)
+        request = {name: one for name, one in run.request.items() if name not in _OF_RUN}
+        return await self._override(run._replace(request=request), agent)
 
     async def _find_holder(self, run: RunRow, agent: Agent) -> tuple[str, Agent]:
         """Return the path of the agent that has the conversation on the run's thread, and that agent."""

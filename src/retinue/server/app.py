@@ -36,7 +36,7 @@ from .http.request_context import PATIENCE, RequestContext, TrustedHost
 from .login import UserOf
 from .models import audio, embeddings, listing as model_list
 from .responses import routes as responses, websocket
-from .runs import forks as run_forks, routes as tenant_runs
+from .runs import forks as run_forks, routes as tenant_runs, workspaces
 from .studio import agents as studio_agents, evaluations as studio_evals, help as pages, page as studio_page
 from .tools import registered as tools
 
@@ -49,6 +49,7 @@ ROUTERS = (
     threads.router,
     tenant_runs.router,
     run_forks.router,
+    workspaces.router,
     conversations.router,
     assistants.router,
     files.router,

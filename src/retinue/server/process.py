@@ -253,7 +253,7 @@ def assemble_server(deployment: Deployment, database: Database, how: Serving, li
     server_id = ServerId(database)
     assign = AgentResolver(versions, memory, hosted, shares, how.options, server_id).resolve
     driven = Runs(database, assign, ended, how.options.human_ttl, conclude, Room(how.at_once, most))
-    driven.snapshots = SnapshotWriter(versions.snapshot_of)
+    driven.snapshots, driven.storage = SnapshotWriter(versions.snapshot_of), how.options.quota
     return Server(deployment, database, driven, how.options, indexing, server_id, limits, shares)
 
 

@@ -18,6 +18,7 @@ from ..store.memory_states import delete_memories, old_memories
 from ..store.run_belongings import delete_unused_files, delete_unused_snapshots
 from ..store.run_queries import delete_runs, delete_silent, old_runs, silent_threads
 from ..store.usage_sums import fold_parts, fold_sessions
+from ..store.workspaces import delete_blobs, find_unused_blobs
 from .context import Options, Server
 from .http.idempotency import sweep
 from .indexing.queue import expire
@@ -81,6 +82,7 @@ def _kinds(options: Options, now: int) -> Iterator[_Old]:
         now - kept if kept else None
         for kept in (options.retention, options.chat_retention, options.thread_retention, options.audit_retention)
     )
+    yield _Old(find_unused_blobs, delete_blobs)
     if runs is not None or chats is not None:
         yield _Old(partial(old_runs, before=runs, unstored_before=chats), delete_runs)
     if threads is not None:

@@ -396,6 +396,7 @@ async def error_of_run(server: Server, run: RunRow) -> ApiError:
         log = await server.database.read(partial(read_events, run_id=run.id))
     except DataError:  # unknown, so assume side effects
         return run_failed_error(run, acted=True)
-    harmless = {*HOSTED, *(name for name, tool in tools_of(server.deployment, run).items() if tool.effects != "once")}
-    called = {entry.event.action.tool for entry in log if isinstance(entry.event, Called)}
-    return run_failed_error(run, acted=bool(run.submissions or called - harmless))
+    tools = tools_of(server.deployment, run)
+    called = [one.event.action for one in log if isinstance(one.event, Called) and one.event.action.tool not in HOSTED]
+    acted = any(one.tool not in tools or tools[one.tool].find_effects(one.tool_input) == "once" for one in called)
+    return run_failed_error(run, acted=bool(run.submissions or acted))

@@ -53,6 +53,7 @@ _JOINED = Prepared(
         events.c.kind == Said.__name__.lower(),
     )
 )
+_HELD = Prepared(select(runs.c.id).where(*_HOLDER).with_for_update(key_share=True))
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
 _PAGE_SIZE, _ENTRY_SIZE = 100_000, 1_000  # characters after which a page ends: so many, or so many for each entry
@@ -135,6 +136,11 @@ def append_entries(
     if (run.status, run.driver) != (after.status, after.driver):  # otherwise already written
         also(connection, after)
     return after
+
+
+def lock_holder(connection: Connection, holder: RunRow) -> bool:
+    """Whether the epoch of `holder` is the run's latest. No other drive acquires it until the transaction ends."""
+    return bool(_HELD.rows(connection, {"run": holder.id, "held": holder.epoch}))
 
 
 def _has_let_go(holder: RunRow, run: RunRow) -> bool:

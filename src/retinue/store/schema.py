@@ -62,6 +62,7 @@ _COUNTED = (
     _Counted(tables.contents, "files", ["content"]),
     _Counted(tables.images, "images"),
     _Counted(tables.memories, "memories", changed=True),
+    _Counted(tables.workspace_blobs, "workspaces", ["content"]),
 )
 _ADD = "ON CONFLICT (tenant, what, part) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes;"
 

@@ -30,6 +30,9 @@ metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # autoincrement on SQLite needs INTEGER
 _JSON = JSON(none_as_null=True)
 _TIME = _NUMBER  # Unix seconds: 64 bits everywhere
+_PATH = String(512).with_variant(String(512, collation="C"), "postgresql")  # in the order of bytes everywhere
+_HAVE_FILES = ("threads", "conversations", "runs")
+_THERE = text("until IS NULL")
 
 
 def _part_of(column: str) -> ForeignKey:
@@ -238,6 +241,55 @@ images = Table(
 
 run_images = _of_runs(
     "run_images", Column("image_id", String(64), primary_key=True), Index("runs_of_image", "tenant", "image_id")
+)
+
+# the files that a thread, a conversation or a run works with, under its id: the newest `version`, and its number of
+# `files`
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("tenant", String(64), nullable=False),
+    *(Column(f"{table[:-1]}_id", String(64), _part_of(f"{table}.id"), unique=True) for table in _HAVE_FILES),
+    Column("version", Integer, nullable=False),
+    Column("files", Integer, nullable=False),
+)
+
+# `key` is that of the change: the same one is made once
+workspace_versions = Table(
+    "workspace_versions",
+    metadata,
+    Column("workspace_id", String(64), _part_of("workspaces.id"), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    UniqueConstraint("workspace_id", "key"),
+)
+
+# a file from a `version` on, `until` another one (null: it is there)
+workspace_files = Table(
+    "workspace_files",
+    metadata,
+    Column("workspace_id", String(64), _part_of("workspaces.id"), primary_key=True),
+    Column("path", _PATH, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("until", Integer),
+    Column("tenant", String(64), nullable=False),
+    Column("blob_id", String(64), nullable=False),
+    Column("size", Integer, nullable=False),
+    Index("files_there", "workspace_id", "path", sqlite_where=_THERE, postgresql_where=_THERE),
+    Index("files_of_blob", "tenant", "blob_id"),
+)
+
+# contents of files in workspaces, compressed, by the SHA-256 of what they were
+workspace_blobs = Table(
+    "workspace_blobs",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("created_at", _TIME, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Index("workspace_blobs_by_age", "created_at"),
 )
 
 # what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's

@@ -199,7 +199,7 @@ def fold_parts(connection: Connection) -> None:
 
 # ── bytes ────────────────────────────────────────────────────────────────────────────────────────
 
-Stored = Literal["texts", "files", "images", "memories"]
+Stored = Literal["texts", "files", "images", "memories", "workspaces"]
 """What triggers count (`schema`), wherever rows are written or deleted. Texts are what clients wrote: runs' requests,
 imported logs, threads, messages, items, assistants, tools."""
 
@@ -210,7 +210,7 @@ def bytes_used(connection: Connection, tenant: str, what: Stored) -> int:
 
 
 def bytes_kept(connection: Connection, tenant: str) -> int:
-    """Return the bytes of files, images, memories and texts that a tenant keeps."""
+    """Return the bytes of files, images, memories, workspaces and texts that a tenant keeps."""
     return int(_KEPT.rows(connection, {"of": tenant})[0][0] or 0)
 
 

@@ -219,7 +219,11 @@ class _Drive:
         """Tell the final event. Where hooks judge answers, it has no attempt that they have not seen."""
         if isinstance(end, Stopped) and "before_answer" in self.points:
             end = replace(end, best="", partial="")
-        if "after_run" in self.points and not (isinstance(end, Stopped) and end.reason in RESTING):
+        rests = isinstance(end, Stopped) and end.reason in RESTING
+        if not rests and (left := self.effects.helpers.at_work):
+            said = f"cancelled helpers that were at work in the background: {', '.join(left)}"
+            await self.effects.tell(Reported(self.meter.steps, said))
+        if "after_run" in self.points and not rests:
             await self.effects.judge("after_run", end, self.meter.steps)
         await self.effects.tell(end)
 

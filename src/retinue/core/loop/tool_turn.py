@@ -244,13 +244,18 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        if not observation.direct and observation.call_id in self._actions:
-            most = self._effects.result_limit(self._current(observation.call_id).tool)
-            observation = await cut_result(observation, most, reads_on=self.reads_on)
-        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.write_warning(self._deadline.left)):
-            observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
-        self._seen[observation.call_id] = observation
-        await self._effects.tell(Observed(self._step, observation))
+        last = len(self._seen) + 1 == len(self._actions)
+        try:
+            if not observation.direct and observation.call_id in self._actions:
+                most = self._effects.result_limit(self._current(observation.call_id).tool)
+                observation = await cut_result(observation, most, reads_on=self.reads_on)
+            if last:
+                observation = await self._effects.helpers.tell_ended(observation)
+        finally:  # the call was made, and the log has to say so
+            if last and (warning := self._meter.write_warning(self._deadline.left)):
+                observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
+            self._seen[observation.call_id] = observation
+            await self._effects.tell(Observed(self._step, observation))
 
 
 def _withhold(observation: Observation, reason: str) -> Observation:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
 from ..._internal.concurrency import gather_bounded, run_in_thread
-from ..._internal.containment import await_isolated
+from ..._internal.containment import await_isolated, call_contained
 from ..._internal.message_text import format_repr, suggest_name
 from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
@@ -97,6 +97,7 @@ class Tool:
     Args:
         effects: Effect of a repeated call: `read` changes nothing, `idempotent` may be repeated, `once` must not be.
             Defaults to the attribute `effects` of `something`, which components have, or else to `once`.
+        effects_of: The effects of one call, by its checked arguments, where calls differ; `effects` is then the worst.
         timeout: In seconds; by default 30, or none for an agent, which has a budget.
         approval: A person must approve each call.
         polls: Repeating a call makes sense, so an earlier result is not reused.
@@ -111,6 +112,7 @@ class Tool:
         max_result: How many characters of a result are kept.
         examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
             Defaults to the attribute `tool_examples` of `something`.
+        keeps_last: What it returned last holds until the next call, so that is never cleared from the prompt.
         declared: The description, `parameters` and `strict` of a function as its owner declared it. Engines that call
             tools natively are sent these as they are.
 
@@ -132,6 +134,8 @@ class Tool:
     max_result: int = 8_000
     examples: tuple[ToolExample, ...] = ()
     declared: Mapping[str, Any] | None = None
+    keeps_last: bool = False
+    effects_of: Callable[[Mapping[str, Any]], Effects] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -313,6 +317,13 @@ class Tool:
         names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
         return _take_only(next((value[name] for name in names if name in value), value))
 
+    def find_effects(self, tool_input: ToolInput) -> Effects:
+        """Return the effects of a call with this input; of an input that is not valid, those of the tool."""
+        if self.effects_of is not None:
+            with suppress(Exception):  # a check may raise anything
+                return call_contained(self.effects_of, call_contained(self.signature.arguments, tool_input))
+        return self.effects
+
     def was_not_done(self, error: BaseException) -> bool:
         """Return whether `error`, raised by the tool, means that the call did not happen."""
         raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
@@ -341,6 +352,7 @@ def tool(
     return_direct: bool = ...,
     reflections: int = ...,
     not_done: tuple[type[BaseException], ...] | str = ...,
+    max_result: int = ...,
     examples: tuple[ToolExample, ...] = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -22,20 +22,20 @@ from ..._internal.containment import TimedOut, call_contained, describe_error
 from ..._internal.foreign_text import make_well_formed
 from ..._internal.redaction import redact
 from ...errors import UsageError
-from ..budgets import Budget, BudgetSpent
+from ..budgets import Budget
 from ..run_context import StaleCall, ToolCall, current_run, run_context
 from ..run_texts import MOST_KEPT
 from ..values import AgentAction, Decision, File, Observation, Outcome
-from .delegation import Delegate, MemberCall, Pending, is_member
+from .delegation import Answer, Delegate, MemberCall, Pending, ask_member, is_member, makes_helpers
+from .helpers import RunHelpers, reads_helpers
 from .long_results import HEAD, READ_RESULT
 from .signature import InvalidInput
-from .tool import Tool
+from .tool import Effects, Tool
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = Tool.max_result
 KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
-Answer = tuple[Outcome, str]
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 DOUBT = (
     "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
@@ -64,10 +64,14 @@ class _Record:
 
 class Toolbox:
     """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members.
-    `keep` stores files that a tool returned, and says why it cannot. A model is shown at most so many characters of a
-    result at once as its tool and `most` say; `read_result`, which every run knows, reads on."""
+    `keep` stores files that a tool returned, and says why it cannot. Helpers are made of the run's `spec`. A model is
+    shown at most so many characters of a result at once as its tool and `most` say; `read_result`, which every run
+    knows, reads on."""
 
-    __slots__ = ("_calls", "_delegate", "_doubts", "_keep", "_most", "_records", "_run", "_seen", "_settled", "_tools")
+    __slots__ = (
+        *("_calls", "_delegate", "_doubts", "_keep", "_most", "_records", "_run", "_seen", "_settled", "_tools"),
+        "helpers",
+    )
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Toolbox:
         run: str = "",
         delegate: Delegate | None = None,
         keep: KeepFiles | None = None,
+        spec: Any = None,
         most: int | None = None,
     ) -> None:
         self._run = run
@@ -91,11 +96,12 @@ class Toolbox:
             if tool.name in self._tools:
                 raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
             self._tools[tool.name] = tool
+        self.helpers = RunHelpers(self._tools, delegate, spec)
 
     @property
     def lasting(self) -> frozenset[str]:
         """The tools whose last result always counts."""
-        return frozenset(name for name, tool in self._tools.items() if getattr(tool, "keeps_last", False))
+        return frozenset(name for name, tool in self._tools.items() if tool.keeps_last)
 
     def limit(self, name: str) -> int:
         """Return how many characters of the tool's result a model is shown at once."""
@@ -115,7 +121,7 @@ class Toolbox:
         if tool is None or (begun and self._can_continue(action)):
             return ""
         doubt = self._find_record(action).doubt
-        if tool.effects == "once" and (begun or doubt is not None):
+        if (begun or doubt is not None) and tool.find_effects(action.tool_input) == "once":
             return DOUBT.format(tool.name) + (f" It ended with: {doubt}" if doubt else "")
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
@@ -153,6 +159,7 @@ class Toolbox:
         """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
         continued)."""
         if observation is not None:
+            self.helpers.note(action, observation)
             self._settled[action.id] = None
         elif self._can_continue(action):
             return
@@ -163,6 +170,7 @@ class Toolbox:
         if action.id not in self._settled or not action.id:
             self._settle(action, observation)
         self._seen |= dict.fromkeys(self._trace(action, observation.outcome, observation.text, observation.size))
+        self.helpers.note(action, observation)
         if observation.size and observation.outcome == "result":
             self._records[self._make_key(action)].result = observation.text
         if (tool := self._find_tool(action.tool)) is not None:
@@ -177,21 +185,23 @@ class Toolbox:
         tool, outcome = self._find_tool(action.tool), "unknown" if observation is None else observation.outcome
         if tool is not None and outcome in _SETTLING:
             record = self._records[self._make_key(action)]
-            self._note(tool, record, action.id, outcome, observation.text if observation else "")
+            effects = tool.find_effects(action.tool_input)
+            self._note(tool, effects, record, action.id, outcome, observation.text if observation else "")
 
-    def _note(self, tool: Tool, record: _Record, call: str, outcome: str, text: str) -> None:
+    def _note(self, tool: Tool, effects: Effects, record: _Record, call: str, outcome: str, text: str) -> None:
         """Record what `outcome` means for equal calls."""
         if outcome == "result":
             record.result = _shorten(redact(text), tool.max_result)
             record.doubt, record.is_news, record.failed = None, False, ""
-        elif outcome == "unknown" and tool.effects == "once":
+        elif outcome == "unknown" and effects == "once":
             record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
-        elif tool.effects == "idempotent":
+        elif effects == "idempotent":
             record.failed = record.failed or call
 
     def _can_continue(self, action: AgentAction) -> bool:
-        """Return whether the call is of a member whose run can be continued."""
-        member = is_member(self._find_tool(action.tool))
+        """Return whether the call is of a member, or a helper, whose run can be continued."""
+        tool = self._find_tool(action.tool)
+        member = is_member(tool) or makes_helpers(tool)
         return self._delegate is not None and member and self._delegate.can_continue(action.id)
 
     def _make_key(self, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> tuple[str, str]:
@@ -225,13 +235,16 @@ class Toolbox:
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         # For a tool with effects, each result is news.
-        known = tool is None or not (tool.polls or (outcome == "result" and tool.effects != "read"))
+        known = tool is None or not (
+            tool.polls or (outcome == "result" and tool.find_effects(action.tool_input) != "read")
+        )
         stale = outcome == "repeated" or (
             known and not self._seen.keys().isdisjoint(self._trace(action, outcome, text, len(text)))
         )
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(call.seconds, time.perf_counter() - began)
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown, data)
+        states = tuple(call.helpers)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown, data, states)
 
     async def _answer_call(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall
@@ -248,27 +261,37 @@ class Toolbox:
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         record = self._records[self._make_key(action, arguments)]
-        make = partial(self._make_call, tool, arguments, record, call, share)
-        return await (make() if tool.polls else _deduplicate_call(tool, record, make))
+        effects = tool.find_effects(action.tool_input)
+        make = partial(self._make_call, tool, effects, arguments, record, call, share)
+        return await (make() if tool.polls else _deduplicate_call(tool, effects, record, make))
 
     async def _make_call(
-        self, tool: Tool, arguments: Mapping[str, Any], record: _Record, call: ToolCall, share: Callable[[], Budget]
+        self,
+        tool: Tool,
+        effects: Effects,
+        arguments: Mapping[str, Any],
+        record: _Record,
+        call: ToolCall,
+        share: Callable[[], Budget],
     ) -> Answer:
         first = record.failed or call.id  # a retry keeps the first call's key
-        call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
+        call.key, call.effects = f"{self._run}/{first}" if self._run else "", effects
         if self._delegate is not None and is_member(tool):
-            outcome, text = await _call_member(
-                self._delegate, MemberCall(tool, str(arguments["query"]), call.id, share), call
-            )
+            member = MemberCall(tool, str(arguments["query"]), call.id, share)
+            outcome, text = await ask_member(self._delegate, member, call)
+        elif self._delegate is not None and (makes_helpers(tool) or reads_helpers(tool)):
+            outcome, text = await self.helpers.call(tool, arguments, call, share)
         else:
-            outcome, text = await _call_tool(tool, arguments)
+            outcome, text = await _call_tool(tool, effects, arguments)
         self._settled[call.id] = None
-        self._note(tool, record, call.id, outcome, text)
+        self._note(tool, effects, record, call.id, outcome, text)
         record.is_news = record.is_news or outcome == "unknown"
         return outcome, text
 
 
-async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _deduplicate_call(
+    tool: Tool, effects: Effects, record: _Record, make: Callable[[], Awaitable[Answer]]
+) -> Answer:
     """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one waits
     for it."""
     waited = record.under_way is not None
@@ -282,7 +305,7 @@ async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awai
         return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
     done = record.under_way = asyncio.Event()
     try:
-        if tool.effects == "once":  # equal calls of the same turn find this one under way
+        if effects == "once":  # equal calls of the same turn find this one under way
             await asyncio.sleep(0)
         return await make()
     except Pending as pending:
@@ -291,19 +314,6 @@ async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awai
     finally:
         record.under_way = None
         done.set()
-
-
-async def _call_member(delegate: Delegate, member: MemberCall, call: ToolCall) -> Answer:
-    try:
-        answer = await delegate.run(member)
-    except BudgetSpent as error:
-        return "failed", f"{call.tool} was not asked: {error}."
-    except Pending:
-        raise
-    except Exception as error:  # a member may raise anything, too
-        return "failed", f"{call.tool} failed: {describe_error(error)}"
-    call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
-    return answer.outcome, answer.text
 
 
 async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -315,7 +325,7 @@ async def _invoke(tool: Tool, arguments: Mapping[str, Any]) -> str:
             await current_run().confirm()
 
 
-async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+async def _call_tool(tool: Tool, effects: Effects, arguments: Mapping[str, Any]) -> Answer:
     outcome: Outcome = "failed"
     try:
         return "result", await _invoke(tool, arguments)
@@ -324,7 +334,7 @@ async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         outcome, text = "timed_out", f"{tool.name} did not finish in time (its limit is {tool.timeout:g} seconds)."
     except Exception as error:  # a tool may raise anything; the model is told and the run continues
         problem, text = error, f"{tool.name} failed: {describe_error(error)}"
-    if tool.effects != "once" or tool.was_not_done(problem):
+    if effects != "once" or tool.was_not_done(problem):
         return outcome, text
     logger.warning("%s; %s", redact(text).rstrip("."), _HINT)
     return "unknown", text

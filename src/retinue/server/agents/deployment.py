@@ -17,6 +17,7 @@ from ...config.builder import Builder
 from ...config.references import SPEECH, find_speech, list_exposed, peel_speech
 from ...config.specs import AgentSpec, FileSpec
 from ...core.protocols import Flow, Task, act
+from ...core.tools.delegation import is_member
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, AgentFinish
 from ...errors import DataError, NodeFailed, UsageError
@@ -61,7 +62,8 @@ class Deployment:
             if speech := next((one for one in steps if isinstance(one, SpeechToText | TextToSpeech)), None):
                 raise UsageError(f"{name} cannot be served: its {type(speech).__name__} reads and writes files here")
         agents = {name: copy.copy(as_agent(part)) for name, part in parts.items()}
-        for agent in agents.values():
+        for name, agent in agents.items():
+            _check_workspace(name, agent)
             _warn_of_memories(agent)
             agent.human, agent.trace, agent.store = None, False, None
         return cls(agents, created)
@@ -82,7 +84,11 @@ class Deployment:
                     "Speech); serve such a chain, or set exposed: false"
                 )
         agents = {name: as_agent(builder.get(name)) for name in names}
-        for agent in agents.values():
+        for name, agent in agents.items():
+            try:
+                _check_workspace(name, agent)
+            except UsageError as error:
+                raise DataError(f"{spec.source.file}: {error}") from error
             _warn_of_memories(agent)
         extensible = frozenset(
             one.name for one in list_exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
@@ -107,6 +113,19 @@ class Deployment:
         agents = [name for name, agent in self.agents.items() if not isinstance(agent.strategy, Through)]
         names = agents or list(self.agents)
         return names[0] if len(names) == 1 else None
+
+
+def _check_workspace(name: str, agent: Agent) -> None:
+    """Raise `UsageError` if the agent, or a member of it, works in a folder, which all tenants would share."""
+    left, seen = [agent.run_spec()], set[int]()
+    while left:
+        spec = left.pop()
+        if spec.harness is not None and spec.harness.folder is not None:
+            there = f"harness.workspace: all who are served would share the folder {spec.harness.folder}"
+            raise UsageError(f"{name} cannot be served: {there}; want true: then each thread or run has its own files")
+        members = [tool.something for tool in spec.tools if is_member(tool) and id(tool.something) not in seen]
+        seen.update(map(id, members))
+        left += [one.run_spec() for one in members]
 
 
 def _warn_of_memories(agent: Agent) -> None:

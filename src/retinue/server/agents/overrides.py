@@ -197,6 +197,9 @@ async def _elsewhere(**arguments: Any) -> str:
     raise UsageError(f"this tool runs on the client, with {json.dumps(arguments)}")
 
 
+_elsewhere.is_of_client = True  # type: ignore[attr-defined]  # so that no helper has it: nobody would answer it
+
+
 def wanted_schema(response_format: Any) -> Mapping[str, Any] | None:
     """Return the JSON Schema required by a `response_format`; `None` if any text will do."""
     match response_format:

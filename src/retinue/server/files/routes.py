@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from ...store.audit_log import record
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
-from ..context import ContextDep
+from ..context import Context, ContextDep
 from ..http.api_errors import ApiError, invalid_value, missing_parameter
 from ..http.limits import check_file
 from ..http.objects import Object, list_rows, new_id
@@ -41,7 +41,13 @@ async def create_file(
         raise invalid_value("file", f"expected a name of 1 to {_MAX_NAME} characters without control characters")
     if (anchor is None) != (seconds is None):
         raise missing_parameter(_ANCHOR if anchor is None else _SECONDS)
-    data, now = await file.read(), int(time.time())
+    return await add_file(context, name, await file.read(), purpose, seconds)
+
+
+async def add_file(context: Context, name: str, data: bytes, purpose: str, seconds: int | None = None) -> Object:
+    """Keep a file, for so many seconds (`None`: until it is deleted). Return its API object. Raises `ApiError` if the
+    tenant may not keep it."""
+    now = int(time.time())
     row = {
         "id": new_id("file"),
         "created_at": now,
@@ -83,17 +89,22 @@ async def retrieve_file(context: ContextDep, file_id: str) -> Object:
 
 @router.get("/files/{file_id}/content", response_class=Response)
 async def retrieve_content(context: ContextDep, file_id: str) -> Response:
-    """Download a file as it was uploaded. Headers keep browsers from displaying it as a page of this server."""
+    """Download a file as it was uploaded."""
 
     def read(connection: Connection, scope: TenantView) -> tuple[Kept, Kept | None]:
         return file_of(connection, scope, file_id), scope.find(connection, contents, file_id)
 
     row, kept = await context.read(read)
+    return download(row.body["filename"], kept.content if kept is not None else b"")
+
+
+def download(name: str, content: bytes) -> Response:
+    """Return the answer with a file. Headers keep browsers from displaying it as a page of this server."""
     headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(row.body['filename'], safe='')}",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
         "X-Content-Type-Options": "nosniff",
     }
-    return Response(kept.content if kept is not None else b"", media_type="application/octet-stream", headers=headers)
+    return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 @router.delete("/files/{file_id}")

@@ -132,6 +132,7 @@ class ResponseRequest(RunApi):
             "store": asked["store"],
             "include": body.include,
             "stream": self.streams,
+            "continues": None if previous is None else previous.run.id,
             "messages": dialogue.turns,
             "rules": dialogue.rules,
             "instructions": "\n\n".join(filter(None, [body.instructions, *dialogue.rules])),

@@ -66,3 +66,17 @@ export function parsed(value) {
 
 /** The text of any JSON value. */
 export const pretty = (value) => (typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? ""));
+
+/** 120 → "120 B", 1234 → "1.2 kB"; nothing → "–". */
+export function bytes(size) {
+  if (size == null) return "–";
+  if (size < 1000) return `${size} B`;
+  return size < 1e6 ? `${(size / 1000).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+}
+
+/** A text of a file or a command, with what a browser would not show, or would turn the text around with, made visible. */
+export const visible = (text) =>
+  text.replaceAll("\r\n", "\n").replace(/(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\u2028\u2029]/gu, (one) => {
+    const code = one.codePointAt(0);
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨${code.toString(16)}⟩`;
+  });

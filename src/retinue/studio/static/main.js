@@ -84,7 +84,7 @@ function Frame({ session }) {
   return html`
     <a class="skip" href="#view">Skip to content</a>
     <header class="bar">
-      <${Link} to="/" class="brand"><${Mark} /><span>Retinue</span><//>
+      <${Link} to="/" class="brand" aria-label="Retinue"><${Mark} /><span>Retinue</span><//>
       <nav aria-label="Views">
         ${routes
           .filter((one) => one.nav)

@@ -1,6 +1,9 @@
 // @ts-check
 // A response as it arrives: a fold over the events of the Responses API. Pure.
 
+import { parsed } from "../format.js";
+import { todosIn } from "./run_log.js";
+
 export const FRESH = { id: "", status: "queued", items: [], error: null, usage: null, last: -1 };
 const ENDS = ["completed", "failed", "incomplete", "cancelled"];
 
@@ -57,6 +60,14 @@ export const isOver = (state) => ENDS.includes(state.status);
 /** What is said in a message item. */
 export const textOf = (item) =>
   item.text ?? (item.content ?? item.summary ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+
+/** The list of what is to do as the items of responses last wrote it; null: never. */
+export function todosOf(items) {
+  const [last] = items
+    .filter((item) => item.name === "write_todos" && item.status === "completed" && !item.error)
+    .slice(-1);
+  return todosIn(parsed(last?.arguments)?.items);
+}
 
 /** The calls that wait for a person. */
 export const waiting = (state) =>

@@ -1,17 +1,21 @@
 // @ts-check
 // A run's log, folded into what views show of it. Everything here is a pure function of the events.
+import { count } from "../format.js";
 
 const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
 
 /** A run's log, folded as it comes: each event is looked at once.
  *  `log` is what the events so far come to:
- *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden}
+ *  {started, spans, end, usage, calls, requests, cached, repeated, begin, finish, hidden, todos, versions}
  *  A span is one thing that took time, in the order in which they began:
- *    {kind: "model" | "tool" | "person" | "hook", key, step, start, end, state: "live" | "done" | "failed", …}
+ *    {kind: "model" | "tool" | "person" | "hook" | "compaction", key, step, start, end, state: "live" | "done" | "failed", …}
  *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
- *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict, reason, call}. A tool's
- *  `progress` is what it reported. Times are Unix seconds. A span
- *  changes until it ends; the list of them only grows. */
+ *  of a tool {call, action, observation}, of a person {call, action, problem, decision}, of a hook {point, hook, verdict,
+ *  reason, call}, of a compaction {prompt, tier, places, texts, before, after, usage, hidden, earlier}. A tool's
+ *  `progress` is what it reported; `told` is where the caller learned that the helper in the background ended which this
+ *  call made, {step, tool}, or null before. Times are Unix seconds. A span changes until it ends; the list of them only
+ *  grows. `todos` is the list of what is to do, as it was last written; `versions` are those of the workspace that calls
+ *  made: [{version, step, tool}]. */
 export class RunFold {
   log = {
     started: /** @type {any} */ (null),
@@ -24,6 +28,8 @@ export class RunFold {
     calls: 0,
     requests: 0,
     repeated: 0,
+    todos: /** @type {any[] | null} */ (null),
+    versions: /** @type {any[]} */ ([]),
   };
   last = /** @type {number | null} */ (null); // the id of the last event
   #model = /** @type {any} */ (null); // the request that is open
@@ -49,6 +55,14 @@ export class RunFold {
     const hidden = Boolean(event.withheld?.includes("messages"));
     const request = { prompt, messages, closing, problem, aside, shortened, hidden };
     this.#model = this.#open("model", step, event, { ...request, retries: [], reply: null, said: "", thought: "" });
+  }
+
+  compacted({ step, usage, places = [], texts = [], ...told }, event) {
+    const hidden = Boolean(event.withheld?.includes("texts"));
+    const earlier = told.prompt < 0 ? (this.log.started?.history ?? []) : []; // the conversation before the run
+    const span = this.#open("compaction", step, event, { ...told, places, texts, usage, hidden, earlier });
+    Object.assign(span, { end: event.created_at, state: "done" });
+    this.#use(usage);
   }
 
   retried(data, event) {
@@ -87,6 +101,11 @@ export class RunFold {
     Object.assign(span, { observation: seen, end: event.created_at, state: good ? "done" : "failed" });
     if (seen.outcome === "repeated") this.log.repeated += 1;
     this.#use(seen.usage);
+    for (const { call, ended } of seen.helpers ?? [])
+      if (this.#calls.has(call)) this.#calls.get(call).told = ended ? { step, tool: span.action.tool } : null;
+    const { todos, workspace } = workOf(span);
+    this.log.todos = todos ?? this.log.todos;
+    if (workspace) this.log.versions.push({ version: workspace.version, step, tool: span.action.tool });
   }
 
   judged({ step, point, hook, verdict, reason, call_id, usage }, event) {
@@ -161,9 +180,11 @@ export class RunFold {
   }
 }
 
-const KEYS = { model: "m", tool: "t", person: "p", hook: "h" };
+const KEYS = { model: "m", tool: "t", person: "p", hook: "h", compaction: "c" };
 const TYPES = new Set(
-  "started asked retried said replied called reported observed judged paused resumed finished stopped".split(" "), // its methods
+  "started asked compacted retried said replied called reported observed judged paused resumed finished stopped".split(
+    " ",
+  ), // its methods
 );
 
 /** Return what the events of a whole log come to. */
@@ -173,17 +194,36 @@ export function foldRun(events) {
   return fold.log;
 }
 
-/** Return the messages of the whole prompt that a model span sent: those of its prompt's earlier requests, and then its
- *  own. `fresh` is the index of the first of its own. */
+/** Return the messages of a span's whole prompt as they were written: those of its prompt's earlier requests, and then a
+ *  request's own. `fresh` is the index of the first of its own. `instead` has what the model was shown in place of some
+ *  of them, by their indices; an empty one: nothing. */
 export function promptOf(spans, span) {
-  const messages = [];
+  const messages = [...(span.earlier ?? [])];
+  const instead = new Map();
   for (const one of spans) {
-    if (one.kind !== "model" || one.prompt !== span.prompt) continue;
-    if (one === span) return { messages: [...messages, ...one.messages], fresh: messages.length };
-    messages.push(...one.messages);
+    if (one === span && one.kind === "model")
+      return { messages: [...messages, ...one.messages], fresh: messages.length, instead };
+    if (one === span) break;
+    if (one.prompt !== span.prompt) continue;
+    if (one.kind === "compaction")
+      for (const [at, place] of one.places.entries())
+        instead.set(place, {
+          content: one.texts[at] ?? "",
+          calls: [],
+          ...(one.tier === "summary" && { role: "user", tool: "" }),
+        });
+    if (one.kind === "model") messages.push(...one.messages);
   }
-  return { messages, fresh: messages.length };
+  return { messages, fresh: messages.length, instead };
 }
+
+/** Return the messages of a prompt as the model was shown them; `fresh` are the request's own, `instead` those that stand
+ *  in the place of what was written. */
+export const sentOf = ({ messages, fresh, instead }) =>
+  messages.flatMap((one, at) => {
+    const [other, more] = [instead.get(at), { fresh: fresh > 0 && at >= fresh, instead: instead.has(at) }];
+    return other?.content === "" ? [] : [{ ...one, ...other, ...more }];
+  });
 
 /** Return the model span whose prompt this one's is to be compared with: the last before it of another prompt, if this
  *  is the first of its own. */
@@ -213,6 +253,7 @@ export function title(span) {
           ? `Prompt ${span.prompt + 1}`
           : "Model";
   if (span.kind === "hook") return span.hook;
+  if (span.kind === "compaction") return TIERS[span.tier] ?? "Shown less";
   if (span.kind === "person") return `Person: ${span.action.tool}`;
   return span.action.tool || "Call";
 }
@@ -222,11 +263,18 @@ export function summary(span) {
   if (span.kind === "model") return line(span.reply ? span.reply.text || called(span.reply) : span.said);
   if (span.kind === "hook")
     return span.reason ? line(`${POINTS[span.point] ?? span.point}: ${span.reason}`) : verdictOf(span);
+  if (span.kind === "compaction")
+    return `${count(span.places.length)} messages, ${count(span.before)} → ${count(span.after)} tokens`;
   if (span.kind === "person") return span.decision ? decided(span.decision) : line(span.problem || "waits");
   const last = span.state === "live" ? span.progress[span.progress.length - 1] : null;
   if (last) return line(progressOf(last));
+  const { todos } = workOf(span);
+  if (todos) return doneOf(todos);
+  if (span.action.tool === "run_command") return line(`$ ${span.action.tool_input?.command ?? ""}`);
   return line(typeof span.action.tool_input === "string" ? span.action.tool_input : compact(span.action.tool_input));
 }
+
+const TIERS = { clear: "Old results cleared", summary: "Earlier turns summarized", drop: "Oldest turns dropped" };
 
 /** What a hook did, in words. */
 export function verdictOf({ verdict, point }) {
@@ -242,6 +290,27 @@ const POINTS = {
   after_tool: "the result",
   before_answer: "the answer",
 };
+
+/** What a call says beside its text of files, of a command, or of what is to do: {workspace, command, todos}, each null
+ *  unless it has its form: the data is a tool's, of whatever source. */
+export function workOf({ observation, action }) {
+  const { workspace, command, todos } = Object(observation?.data);
+  const wrote = Number.isInteger(workspace?.version) && Array.isArray(workspace.changed);
+  return {
+    workspace: wrote && workspace.changed.every((one) => typeof one?.path === "string") ? workspace : null,
+    command: action.tool === "run_command" && command && typeof command === "object" ? command : null,
+    todos: action.tool === "write_todos" ? todosIn(todos) : null,
+  };
+}
+
+/** The list of what is to do, if it is one. */
+export const todosIn = (todos) =>
+  Array.isArray(todos) && todos.every((one) => typeof one?.text === "string" && typeof one.status === "string")
+    ? todos
+    : null;
+
+/** How far a list of what is to do is, in words. */
+export const doneOf = (items) => `${items.filter((one) => one.status === "completed").length} of ${items.length} done`;
 
 /** How far a call is, in words. */
 export const progressOf = ({ text, done, total }) =>

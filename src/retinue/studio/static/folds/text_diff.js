@@ -11,12 +11,13 @@ const BLANK = /^[ \t]+$/;
 export function textDiff(before, after) {
   if (before === after) return before ? [{ kind: "same", text: before }] : [];
   let [old, now] = [words(before), words(after)];
-  if (old.length + now.length > MOST_WORDS) [old, now] = [lines(before), lines(after)];
+  if (old.length + now.length > MOST_WORDS) [old, now] = [linesOf(before), linesOf(after)];
   return merged(diff(old, now));
 }
 
 const words = (text) => text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
-const lines = (text) => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+/** Return the lines of a text, each with its end. */
+export const linesOf = (text) => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 
 /** Return [{kind, text}] for two lists of texts, one entry for each. */
 export function diff(old, now, most = MOST_CHANGES) {

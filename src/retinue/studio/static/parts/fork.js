@@ -6,8 +6,9 @@ import { navigate } from "../router.js";
 import { Dialog, ErrorBox } from "./elements.js";
 import { useGet, useSession } from "./hooks.js";
 
-/** `calls` are the observed calls of the step, which can be edited: [{id, tool, text}]. */
-export function Fork({ run, step, calls, instructions, close }) {
+/** `calls` are the observed calls of the step, which can be edited: [{id, tool, text}]. `full` says whether the model is to
+ *  see the prompts again as they were before they were compacted, unless the user decides else; null: none was. */
+export function Fork({ run, step, calls, instructions, full, close }) {
   const { prompts } = useSession();
   const { data } = useGet("/v1/studio/agents");
   const agents = (data?.data ?? []).map((one) => one.id);
@@ -28,6 +29,7 @@ export function Fork({ run, step, calls, instructions, close }) {
       <p class="muted">A new run takes over everything up to this step, and then goes on by itself. Calls that were made before are not made again.</p>
       ${calls.map((one) => html`<label key=${one.id} class="stack"><span class="label">Output of ${one.tool}</span><textarea name=${`call:${one.id}`} rows="4">${one.text}</textarea></label>`)}
       ${prompts && html`<label class="stack"><span class="label">Instructions (a change begins a new prompt)</span><textarea name="instructions" rows="3">${instructions ?? ""}</textarea></label>`}
+      ${full != null && html`<label class="row"><input type="checkbox" name="full" checked=${full} /> Show the model its full prompt again, without the compactions</label>`}
       <label class="stack"><span class="label">Agent that goes on</span><select name="model">
         <option value="">${run.model}</option>
         ${agents.filter((one) => one !== run.model).map((one) => html`<option key=${one} value=${one}>${one}</option>`)}
@@ -44,6 +46,7 @@ function changes(given, step, calls, instructions) {
   if (edited.length) body.observations = Object.fromEntries(edited.map((one) => [one.id, given.get(`call:${one.id}`)]));
   const said = given.get("instructions");
   if (said !== null && said !== (instructions ?? "")) body.instructions = said;
+  if (given.get("full")) body.compacted = false;
   if (given.get("model")) body.model = given.get("model");
   return body;
 }

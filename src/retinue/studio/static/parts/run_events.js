@@ -125,11 +125,17 @@ export function useMembers(id, calls, active) {
       return { byCall: new Map([...byCall, ...added]), logs };
     });
   }, []);
+  const works = active && [...members.byCall.values()].some((one) => !one.ended_at);
   useEffect(() => {
     if (!calls) return;
-    const timer = setTimeout(() => look(id).catch(() => {}), active ? 300 : 0);
-    return () => clearTimeout(timer);
-  }, [id, calls, active]);
+    const again = () => look(id).catch(() => {});
+    const timer = setTimeout(again, active ? 300 : 0);
+    const pulse = works ? setInterval(again, AGAIN) : undefined; // one in the background ends without an event here
+    return () => {
+      clearTimeout(timer);
+      clearInterval(pulse);
+    };
+  }, [id, calls, active, works]);
   const open = useCallback(async (run) => {
     if (read.current.has(run.id) && run.ended_at) return;
     read.current.add(run.id);

@@ -1,12 +1,28 @@
 // @ts-check
 // All that is known of one span: a request to a model, a call of a tool, a question to a person, or a hook's verdict.
-import { decided, formerPrompt, progressOf, promptOf, promptText, title, verdictOf } from "../folds/run_log.js";
+
+import { request } from "../api.js";
+import {
+  decided,
+  formerPrompt,
+  progressOf,
+  promptOf,
+  promptText,
+  sentOf,
+  summary,
+  title,
+  verdictOf,
+  workOf,
+} from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
-import { cost, count, duration } from "../format.js";
+import { cost, count, duration, visible } from "../format.js";
 import { html, useMemo, useState } from "../html.js";
 import { Link } from "../router.js";
 import { Hidden, Status } from "./elements.js";
+import { useResource } from "./hooks.js";
 import { Json, Parts, Text, Thoughts } from "./text.js";
+import { Todos } from "./todos.js";
+import { Changed } from "./workspace.js";
 
 const EARLIER = 100; // messages shown of those that the model had seen before
 
@@ -19,9 +35,10 @@ export function SpanDetail({ row, spans, requests, actions }) {
       <div class="actions">${actions}</div>
     </header>
     ${span.kind === "model" && html`<${Model} span=${span} spans=${spans} requests=${requests} />`}
-    ${span.kind === "tool" && html`<${Call} span=${span} member=${row.member} />`}
+    ${span.kind === "tool" && html`<${Call} span=${span} member=${row.member} run=${row.runId} />`}
     ${span.kind === "person" && html`<${Person} span=${span} />`}
     ${span.kind === "hook" && html`<${Judged} span=${span} />`}
+    ${span.kind === "compaction" && html`<${Compacted} span=${span} spans=${spans} />`}
   </article>`;
 }
 
@@ -30,7 +47,7 @@ function Facts({ span, member }) {
   const facts = [
     `step ${span.step}`,
     span.end !== null &&
-      span.kind !== "hook" &&
+      span.end > span.start &&
       duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
     span.reply?.first_token_seconds ? `first token after ${duration(span.reply.first_token_seconds)}` : null,
     usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,
@@ -79,28 +96,35 @@ function Grammar({ request }) {
 }
 
 function Prompt({ span, spans }) {
-  const { messages, fresh } = useMemo(() => promptOf(spans, span), [spans, span.key, spans.length]);
+  const { messages, fresh, sent } = useMemo(() => sentPrompt(spans, span), [spans, span.key, spans.length]);
   const former = useMemo(() => formerPrompt(spans, span), [spans, span.key]);
   const [changes, setChanges] = useState(false);
   const [all, setAll] = useState(false);
   if (span.hidden) return html`<section class="stack"><h3>Prompt</h3><${Hidden} /></section>`;
-  const before = all ? messages.slice(0, fresh) : [];
+  const seen = sent.filter((one) => fresh && !one.fresh);
+  const before = all ? seen : [];
+  const gone = messages.length - sent.length;
   return html`<section class="stack">
     <div class="row"><h3>Prompt</h3>
-      <span class="muted num">${count(messages.length)} messages${fresh ? `, ${count(messages.length - fresh)} new` : ""}</span>
+      <span class="muted num">${count(sent.length)} messages${fresh ? `, ${count(sent.length - seen.length)} new` : ""}${gone ? `, ${count(gone)} no longer sent` : ""}</span>
       ${former && html`<button class="quiet push" aria-pressed=${changes} onClick=${() => setChanges(!changes)}>${changes ? "Show messages" : "What changed"}</button>`}
     </div>
     ${
       changes && former
-        ? html`<${Changes} before=${promptText(promptOf(spans, former).messages)} after=${promptText(messages)} />`
+        ? html`<${Changes} before=${promptText(sentPrompt(spans, former).sent)} after=${promptText(sent)} />`
         : html`
-        ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(fresh)} messages that it had seen before</button>`}
+        ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(seen.length)} messages that it had seen before</button>`}
         ${before.length > EARLIER && html`<p class="muted">The last ${EARLIER} of them:</p>`}
         ${before.slice(-EARLIER).map((one, at) => html`<${Message} key=${`old${at}`} message=${one} />`)}
-        ${messages.slice(fresh).map((one, at) => html`<${Message} key=${`new${at}`} message=${one} fresh=${fresh > 0} />`)}
+        ${sent.slice(seen.length).map((one, at) => html`<${Message} key=${`new${at}`} message=${one} />`)}
       `
     }
   </section>`;
+}
+
+function sentPrompt(spans, span) {
+  const prompt = promptOf(spans, span);
+  return { ...prompt, sent: sentOf(prompt) };
 }
 
 function Changes({ before, after }) {
@@ -108,24 +132,63 @@ function Changes({ before, after }) {
   return html`<pre class="diff" tabindex="0" aria-label="What changed in the prompt"><${Parts} parts=${parts} /></pre>`;
 }
 
-const Message = ({ message, fresh }) => html`<div class="message ${fresh ? "message-new" : ""}">
-  ${(message.content || !message.calls?.length) && html`<${Text} label=${`${message.role}${message.tool ? ` · ${message.tool}` : ""}${fresh ? " · new" : ""}`} value=${message.content} />`}
-  ${(message.calls ?? []).map((one, at) => html`<${Json} key=${at} label=${`${message.role} · calls ${one.tool}${fresh ? " · new" : ""}`} value=${one.tool_input} />`)}
-  ${(message.files ?? []).map((one, at) => html`<p key=${at} class="note">A file: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
-</div>`;
+function Message({ message }) {
+  const { role, tool, content, calls = [], files = [] } = message;
+  const mark = `${message.instead ? " · in its place" : ""}${message.fresh ? " · new" : ""}`;
+  return html`<div class="message ${message.fresh ? "message-new" : ""} ${message.instead ? "message-instead" : ""}">
+    ${(content || !calls.length) && html`<${Text} label=${`${role}${tool ? ` · ${tool}` : ""}${mark}`} value=${content} />`}
+    ${calls.map((one, at) => html`<${Json} key=${at} label=${`${role} · calls ${one.tool}${mark}`} value=${one.tool_input} />`)}
+    ${files.map((one, at) => html`<p key=${at} class="note">A file: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
+  </div>`;
+}
 
-function Call({ span, member }) {
-  const seen = span.observation;
+function Compacted({ span, spans }) {
+  const { messages } = useMemo(() => promptOf(spans, span), [spans, span.key]);
+  const gone = span.places.map((place) => messages[place]).filter(Boolean);
+  const texts = [...new Set(span.texts)].filter(Boolean);
   return html`
-    ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
-    <${Json} label="Input" value=${span.action.tool_input ?? ""} lines=${20} />
-    ${span.progress.length > 0 && html`<${Reported} progress=${span.progress} start=${span.start} />`}
-    ${seen ? html`<${Text} label="Output" value=${seen.text} lines=${30} />` : html`<p class="muted">It has not returned.</p>`}
-    ${seen?.note && html`<${Text} label="Remark to the model" value=${seen.note} />`}
-    ${seen?.stale && html`<p class="note">The run had seen the same before.</p>`}
-    ${span.action.log && html`<${Text} label="The model's words" value=${span.action.log} />`}
+    <p class="note">From here on the model was shown less of its prompt: ${summary(span)}.</p>
+    ${span.hidden && html`<${Hidden} />`}
+    ${texts.length > 0 && html`<section class="stack"><h3>What it sees instead</h3>${texts.slice(0, EARLIER).map((one, at) => html`<${Text} key=${at} label=${span.tier === "summary" ? "Summary" : "In its place"} value=${one} lines=${40} />`)}</section>`}
+    ${
+      gone.length > 0 &&
+      html`<section class="stack"><h3>What it no longer sees</h3>${gone.slice(0, EARLIER).map((one, at) => html`<${Message} key=${at} message=${one} />`)}
+      ${gone.length > EARLIER && html`<p class="muted">The first ${EARLIER} of ${count(gone.length)} messages.</p>`}</section>`
+    }
   `;
 }
+
+function Call({ span, member, run }) {
+  const { observation: seen, action } = span;
+  const { command, todos, workspace } = workOf(span);
+  const typed = action.tool === "run_command" && action.tool_input?.command;
+  return html`
+    ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
+    ${span.told !== undefined && html`<p class="note">A helper in the background: ${span.told ? `its caller was told that it ended with the result of ${span.told.tool}, in step ${span.told.step}` : "its caller was not told yet that it ended"}.</p>`}
+    ${typed ? html`<${Text} label="Command" value=${`$ ${visible(String(typed))}`} lines=${20} />` : todos ? html`<${Todos} items=${todos} open />` : html`<${Json} label="Input" value=${action.tool_input ?? ""} lines=${20} />`}
+    ${command && html`<p class="facts num"><span class=${`status status-${command.exit ? "bad" : "good"}`}><span class="dot" aria-hidden="true"></span>exit code ${command.exit}</span><span class="muted">${duration(command.seconds)}</span>${command.cut && html`<span class="muted">the output was cut</span>`}</p>`}
+    ${span.progress.length > 0 && html`<${Reported} progress=${span.progress} start=${span.start} />`}
+    ${seen ? html`<${Text} label="Output" value=${command ? visible(seen.text) : seen.text} lines=${30} />` : html`<p class="muted">It has not returned.</p>`}
+    ${seen?.size > 0 && html`<${Whole} run=${run} call=${span.call} size=${seen.size} />`}
+    <${Changed} run=${run} workspace=${workspace} />
+    ${seen?.note && html`<${Text} label="Remark to the model" value=${seen.note} />`}
+    ${seen?.stale && html`<p class="note">The run had seen the same before.</p>`}
+    ${action.log && html`<${Text} label="The model's words" value=${action.log} />`}
+  `;
+}
+
+/** A large result, of which the model was shown a part. */
+function Whole({ run, call, size }) {
+  const [wanted, setWanted] = useState(false);
+  const load = (signal) => (wanted ? wholeResult(run, call, signal) : Promise.resolve(""));
+  const { data, notice } = useResource(load, [wanted]);
+  if (!wanted)
+    return html`<p class="note row">The model was shown a part. <button onClick=${() => setWanted(true)}>Show all ${count(size)} characters</button></p>`;
+  return notice ?? html`<${Text} label="All of it" value=${data} lines=${30} />`;
+}
+
+const wholeResult = async (run, call, signal) =>
+  (await request("GET", `/v1/runs/${encodeURIComponent(run)}/results/${encodeURIComponent(call)}`, { signal })).text();
 
 const Reported = ({ progress, start }) => html`<section class="stack"><h3>Progress</h3>
   <ol class="progress-list">${progress.slice(-EARLIER).map((one, at) => html`<li key=${at}><span class="num muted">${duration(one.at - start)}</span> ${progressOf(one)}</li>`)}</ol>

@@ -1,6 +1,6 @@
 // @ts-check
 // The list of a run's spans: each a row with its place in time.
-import { place, summary, ticks, title } from "../folds/run_log.js";
+import { place, summary, ticks, title, workOf } from "../folds/run_log.js";
 import { stepFigures } from "../folds/span_rows.js";
 import { duration, short } from "../format.js";
 import { html, useCallback, useState } from "../html.js";
@@ -53,6 +53,8 @@ function Row({ row, index, chosen, choose, toggle, begin, finish }) {
       <span class="swatch" aria-hidden="true"></span>
       <span class="span-title">${row.span ? title(row.span) : `Step ${row.step}`}</span>
       ${state === "failed" && html`<span class="span-mark">${row.span.observation?.outcome?.replaceAll("_", " ") ?? NO[row.span.kind] ?? "no result"}</span>`}
+      ${row.span?.observation && workOf(row.span).command?.exit > 0 && html`<span class="span-mark">exit ${row.span.observation.data.command.exit}</span>`}
+      ${row.span?.told === null && !row.member?.ended_at && html`<span class="span-live">in the background</span>`}
       <span class="span-says">${row.span ? summary(row.span) : stepSays(row)}</span>
     </span>
     <span class="span-track" aria-hidden="true"><span class="span-bar" style=${{ left: `${left * 100}%`, width: `max(2px, ${width * 100}%)` }}></span></span>

@@ -1,7 +1,7 @@
 // @ts-check
 // A chat with a served agent: streamed, with its steps beside it, and decisions on what waits for a person.
 
-import { isOver, runOf, textOf, waiting } from "../folds/response_stream.js";
+import { isOver, runOf, textOf, todosOf, waiting } from "../folds/response_stream.js";
 import { duration, parsed } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { Decided, Decisions } from "../parts/decisions.js";
@@ -9,6 +9,7 @@ import { Empty, ErrorBox, Status } from "../parts/elements.js";
 import { useGet, useResource } from "../parts/hooks.js";
 import { runWithEvents } from "../parts/run_events.js";
 import { Copy, Json, Thoughts } from "../parts/text.js";
+import { Todos } from "../parts/todos.js";
 import { Link, navigate } from "../router.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
 
@@ -94,7 +95,7 @@ function Turn({ turn }) {
       </div>
       ${
         calls.length > 0 &&
-        html`<aside class="steps" aria-label="Steps"><ol>${calls.map((one) => html`<li key=${one.item.id}><${Call} ...${one} /></li>`)}</ol></aside>`
+        html`<aside class="steps" aria-label="Steps"><${Todos} items=${todosOf(calls.map((one) => one.item))} open /><ol>${calls.map((one) => html`<li key=${one.item.id}><${Call} ...${one} /></li>`)}</ol></aside>`
       }
     </div>
   </article>`;

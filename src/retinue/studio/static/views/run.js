@@ -13,6 +13,8 @@ import { useMembers, useRun } from "../parts/run_events.js";
 import { SpanDetail } from "../parts/span_detail.js";
 import { SpanList } from "../parts/span_list.js";
 import { Text } from "../parts/text.js";
+import { Todos } from "../parts/todos.js";
+import { Files } from "../parts/workspace.js";
 import { Link, setQuery } from "../router.js";
 
 const ACTIVE = ["queued", "in_progress", "requires_action", "cancelling"];
@@ -26,8 +28,28 @@ export default function RunView({ params, query }) {
     ${error && html`<${ErrorBox} error=${error} />`}
     <${Waits} run=${run} log=${log} />
     <${Outcome} run=${run} log=${log} />
-    <${Spans} run=${run} log=${log} query=${query} requests=${replay?.requests} />
+    <${Todos} items=${log.todos} open=${ACTIVE.includes(run.status)} />
+    ${
+      query.get("as") === "files"
+        ? html`<${Files} run=${run.id} versions=${log.versions} query=${query} tabs=${html`<${Tabs} shape="files" log=${log} />`} />`
+        : html`<${Spans} run=${run} log=${log} query=${query} requests=${replay?.requests} />`
+    }
   `;
+}
+
+const SHAPES = { timeline: "Timeline", tree: "Tree", files: "Files" };
+
+function Tabs({ shape, log }) {
+  const files = shape === "files" || log.versions.length || log.started?.tools?.includes("list_files");
+  const show = (name) => setQuery({ as: name === "timeline" ? null : name, version: null, from: null, path: null });
+  return html`<div class="tabs" role="group" aria-label="Shown as">
+    ${Object.entries(SHAPES)
+      .filter(([name]) => files || name !== "files")
+      .map(
+        ([name, says]) =>
+          html`<button key=${name} class="quiet" aria-pressed=${shape === name} onClick=${() => show(name)}>${says}</button>`,
+      )}
+  </div>`;
 }
 
 function Head({ run, log, replay, setReplay }) {
@@ -181,21 +203,13 @@ function Spans({ run, log, query, requests }) {
     row &&
     row.runId === run.id &&
     !active &&
-    html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
+    html`<button onClick=${() => setForking(row.span)}>${row.span.kind === "compaction" ? "Fork with the full prompt" : "Fork from here"}</button>`;
   if (!log.spans.length)
     return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
   return html`<div class="workbench ${row ? "has-detail" : ""}">
     <section class="bench-list" aria-label="What happened">
       <div class="row bench-bar">
-        <div class="tabs" role="group" aria-label="Shown as">
-          ${[
-            ["timeline", "Timeline"],
-            ["tree", "Tree"],
-          ].map(
-            ([name, says]) =>
-              html`<button key=${name} class="quiet" aria-pressed=${shape === name} onClick=${() => setQuery({ as: name === "timeline" ? null : name })}>${says}</button>`,
-          )}
-        </div>
+        <${Tabs} shape=${shape} log=${log} />
         <span class="muted num push">${count(log.spans.length)} ${log.spans.length === 1 ? "span" : "spans"}</span>
       </div>
       <${SpanList} rows=${rows} at=${at} choose=${choose} toggle=${toggle} begin=${log.begin} finish=${finish} follow=${active && !chosen} />
@@ -207,9 +221,13 @@ function Spans({ run, log, query, requests }) {
         </aside>`
         : html`<aside class="bench-detail bench-hint muted">Choose a row, or press <kbd>j</kbd> and <kbd>k</kbd>, to see its prompt, input and output.</aside>`
     }
-    ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} close=${() => setForking(null)} />`}
+    ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} full=${fullPrompt(log, forking)} close=${() => setForking(null)} />`}
   </div>`;
 }
+
+/** Whether a fork is to leave the compactions out: true where it was chosen to; null where there are none. */
+const fullPrompt = (log, { kind, step }) =>
+  log.spans.some((one) => one.kind === "compaction" && one.step <= step) ? kind === "compaction" : null;
 
 const observed = (log, step) =>
   log.spans

@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from .problems import KeyPath, Place, Problem, Source
-from .specs import FileSpec
+from .source_text import KeyPath, Place, Problem, Source
 
 MAX_DIGITS = 400  # per integer
 MAX_BYTES = 1_000_000
@@ -290,11 +289,6 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 
 
 _Dumper.add_representer(str, _represent_text)
-
-
-def dump(spec: FileSpec) -> str:
-    """Return `spec` as YAML, with only the keys that were given. `${NAME}` is kept as it is."""
-    return dump_value(spec.model_dump(exclude_unset=True))
 
 
 def dump_value(value: Any) -> str:

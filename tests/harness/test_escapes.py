@@ -1,0 +1,116 @@
+"""Nothing gets out of the sandbox, and nothing that runs in it does the machine harm: a loop over `escapes.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from harness.escapes import ATTEMPTS
+
+from retinue.harness.folder_workspace import FolderWorkspace
+from retinue.harness.sandbox import Sandbox
+from retinue.harness.shell import run_in_workspace
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: make sandbox")
+SMALL = Sandbox(seconds=1.2, memory=200_000_000, processes=30, output=4_000, disk=20_000_000)
+ESCAPED = re.compile(r"^ESCAPED", re.MULTILINE)
+
+
+class Host:
+    """What a command must not get at: a file, a process, servers, a variable of the environment."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.secret, self.marker = secrets.token_hex(16), f"host{secrets.token_hex(6)}"
+        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp")))
+        self.folder.chmod(0o755)
+        self.file = self.folder / "secret.txt"
+        self.file.write_text(self.secret)
+        self.file.chmod(0o644)
+        self.process = subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "SECRET": self.secret})
+        stack.callback(self.process.kill)
+        self.server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.abstract = f"retinue-{self.marker}"
+        for address in (f"\0{self.abstract}", str(self.folder / "socket")):
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(address)
+            listening.listen()
+
+    def fill(self, command: str) -> str:
+        values = {
+            "file": self.file, "folder": self.folder, "process": self.process.pid, "secret": self.secret[:16],
+            "marker": self.marker, "port": self.server.getsockname()[1], "abstract": self.abstract,
+            "socket": self.folder / "socket",
+        }  # fmt: skip
+        for name, value in values.items():
+            command = command.replace(f"{{{name}}}", str(value))
+        return command
+
+    def find_harm(self) -> str:
+        if self.process.poll() is not None:
+            return "the host's process was killed"
+        if self.file.read_text() != self.secret or sorted(os.listdir(self.folder)) != ["secret.txt", "socket"]:
+            return "the host's files were changed"
+        return ""
+
+
+@contextmanager
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    with ExitStack() as stack:
+        host = Host(stack)
+        monkeypatch.setenv("SECRET_KEY", host.secret)
+        yield host
+
+
+def list_below(process: int) -> set[str]:
+    """The processes that this one has started, with theirs, by their commands."""
+    told = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in told.splitlines()]
+    found = {str(process)}
+    for _ in range(6):
+        found |= {pid for pid, parent, *_ in rows if parent in found}
+    return {" ".join(args) for pid, _, *args in rows if pid in found and "bwrap" in " ".join(args)}
+
+
+async def find_escape(host: Host, command: str, folder: Path) -> str:
+    """Run an attempt, and return what it got at, or left behind."""
+    workspace = FolderWorkspace(folder / "files")
+    await workspace.change_files({"a.txt": b"the first", "sub/b.txt": b"the second"}, "first")
+    began = time.monotonic()
+    result = await run_in_workspace(workspace, host.fill(command), 1.2, SMALL, {})
+    took = time.monotonic() - began
+    text = f"{result.text}{await workspace.read_files([one.path for one in await workspace.list_files()])}"
+    links = [str(one) for one in workspace.folder.rglob("*") if not (one.is_file() or one.is_dir()) or one.is_symlink()]
+    found = {
+        "it says so": bool(ESCAPED.search(text)),
+        "it has the secret": host.secret in text,
+        host.find_harm(): True,
+        f"it took {took:.1f} s": took > 3.0,
+        "its result is long": len(result.text) > 8_000,
+        "its result has controls": any(ord(one) < 32 and one not in "\n\t" for one in result.text),
+        f"processes are left: {list_below(os.getpid())}": bool(list_below(os.getpid())),
+        f"what is no file came back: {links}": bool(links),
+    }
+    wrong = [what for what, holds in found.items() if what and holds]
+    return f"{', '.join(wrong)}: {result.text[:600]!r}" if wrong else ""
+
+
+def test_no_command_gets_out_of_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    with stand_in(monkeypatch) as host:
+        free = shutil.disk_usage(tmp_path).free
+        for at, (name, command) in enumerate(ATTEMPTS.items()):
+            if escape := asyncio.run(find_escape(host, command, tmp_path / str(at))):
+                found[name] = escape
+        assert free - shutil.disk_usage(tmp_path).free < 2_000_000_000
+    assert found == {}
