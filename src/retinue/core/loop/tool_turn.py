@@ -12,7 +12,7 @@ from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
 from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
-from ..tools.long_results import cut_result
+from ..tools.long_results import cut_result, shorten_result
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
 from .event_stream import with_reports
@@ -247,8 +247,9 @@ class ToolTurn:
         last = len(self._seen) + 1 == len(self._actions)
         try:
             if not observation.direct and observation.call_id in self._actions:
-                most = self._effects.result_limit(self._current(observation.call_id).tool)
-                observation = await cut_result(observation, most, reads_on=self.reads_on)
+                whole, most = observation, self._effects.result_limit(self._current(observation.call_id).tool)
+                observation = shorten_result(whole, most)  # if it is cancelled meanwhile
+                observation = await cut_result(whole, most, reads_on=self.reads_on)
             if last:
                 observation = await self._effects.helpers.tell_ended(observation)
         finally:  # the call was made, and the log has to say so
