@@ -18,7 +18,7 @@ from retinue.core.values import AgentAction, Message, Observation, Reply, Usage
 from retinue.store.run_queries import insert_run
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events
-from retinue.store.workspaces import Blob, change_files
+from retinue.store.workspaces import change_files, pack
 
 FIRST = b'''\
 """Count words."""
@@ -139,8 +139,7 @@ def add_versions(served: Serving, run: RunRow, versions: Iterable[Mapping[str, b
     """Give a run's workspace these versions."""
     with served.database.engine.begin() as connection:
         for at, files in enumerate(versions, 1):
-            blobs = {path: None if content is None else Blob.of(content) for path, content in files.items()}
-            change_files(connection, run, blobs, f"{run.id}/{at}", lambda *_: None)
+            change_files(connection, run, pack(files), f"{run.id}/{at}", lambda *_: None)
 
 
 def add_long_work(served: Serving) -> str:
