@@ -40,7 +40,7 @@ async def test_a_thread_keeps_its_facts_and_orders(any_url: str, full: bool) -> 
     await agent.aclose()
     check_answers(answers)
     assert 2 <= model.summaries <= 40
-    assert not any(key[2] == "reader" for key in PROCESS._summaries), "the store has them"
+    assert not any(key[2] == "reader" for key in PROCESS.summaries), "the store has them"
 
 
 async def test_a_summary_is_found_by_another_process_and_of_no_other_user(any_url: str) -> None:
