@@ -65,11 +65,9 @@ def main() -> None:
             if text.startswith(f"In which year was {name} "):
                 known[name] = str(years[name]) in result.text
     print("| turns | window | facts answered | orders pinned | summaries | dropped |\n|---|---|---|---|---|---|")
-    counts = tiers.count("summary"), tiers.count("drop")
     orders = sum(any(order in quote for quote in pinned) for order in ORDERS)
-    print(
-        f"| {given.turns} | {given.window:,} | {sum(known.values())} of 10 | {orders} of 3 | {counts[0]} | {counts[1]} |"
-    )
+    found = [f"{sum(known.values())} of 10", f"{orders} of 3", tiers.count("summary"), tiers.count("drop")]
+    print("|", " | ".join(map(str, [given.turns, given.window, *found])), "|")
 
 
 if __name__ == "__main__":
