@@ -77,7 +77,7 @@ class ProcessTexts:
         self._folder: TemporaryDirectory[str] | None = None
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
-        self._summaries: OrderedDict[tuple[str, ...], Sequence[Compacted]] = OrderedDict()
+        self.summaries: OrderedDict[tuple[str, ...], Sequence[Compacted]] = OrderedDict()
 
     def put(self, name: str, text: str) -> None:
         """Write a result, and delete the oldest where there are too many."""
@@ -96,16 +96,6 @@ class ProcessTexts:
         if self._folder is None or name not in self._sizes:
             return None
         return unpack_text(Path(self._folder.name, name).read_bytes())
-
-    def note(self, key: tuple[str, ...], made: Sequence[Compacted]) -> None:
-        """Note a summary."""
-        self._summaries[key] = made
-        while len(self._summaries) > _MOST_SUMMARIES:
-            self._summaries.popitem(last=False)
-
-    def find(self, key: tuple[str, ...]) -> Sequence[Compacted]:
-        """Return a summary."""
-        return self._summaries.get(key, ())
 
 
 PROCESS = ProcessTexts()
@@ -133,11 +123,13 @@ class OfProcess(NamedTuple):
 
     async def keep_summary(self, digest: str, made: Sequence[Compacted]) -> None:
         """Keep a summary until there are many later ones."""
-        PROCESS.note((*self[:3], digest), made)
+        PROCESS.summaries[*self[:3], digest] = made
+        while len(PROCESS.summaries) > _MOST_SUMMARIES:
+            PROCESS.summaries.popitem(last=False)
 
     async def find_summary(self, digests: Sequence[str]) -> Sequence[Compacted]:
         """Return the summary of the longest beginning."""
-        return next(filter(None, (PROCESS.find((*self[:3], one)) for one in reversed(digests))), ())
+        return next(filter(None, (PROCESS.summaries.get((*self[:3], one)) for one in reversed(digests))), ())
 
     def _place(self, name: str) -> str:
         return hashlib.sha256("\0".join((self.tenant, self.user, name)).encode("utf-8", "replace")).hexdigest()

@@ -197,11 +197,6 @@ def choose_summarized(sent: SentPrompt, limit: int, keeps: Collection[str]) -> S
     return places if sum(map(sent.measure, places)) >= limit * _WORTH else ()
 
 
-def strip_files(message: Message) -> Message:
-    """Return a message as a summary's model reads it: without files, and without what another vendor wants back."""
-    return replace(message, files=(), state=None) if message.files or message.state else message
-
-
 async def summarize_in_pieces(
     summarize: Callable[[SummaryTask], Awaitable[Summary]], task: SummaryTask, room: int
 ) -> Summary:

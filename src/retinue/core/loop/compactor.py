@@ -18,7 +18,6 @@ from .compaction import (
     choose_cleared,
     choose_dropped,
     choose_summarized,
-    strip_files,
     summarize_in_pieces,
 )
 from .deadline import Deadline
@@ -111,7 +110,7 @@ class Compactor:
         an earlier conversation is kept for the runs that go on with it."""
         if not (places := choose_summarized(sent, limit, self._keeps)):
             return None
-        told = [strip_files(one) for at in places if (one := sent.show(at)) is not None]
+        told = [replace(one, files=(), state=None) for at in places if (one := sent.show(at)) is not None]
         summary = Summary()
         if not self._meter.find_forcing_limit(self._deadline.left):
             tokens = max(_LEAST, self.window.count(limit // 4))

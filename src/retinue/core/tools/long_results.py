@@ -11,7 +11,7 @@ from ...errors import NotDone
 from ..run_context import current_run
 from ..run_texts import name_result
 from ..user_records import fits_pattern
-from ..values import AgentAction, Observation
+from ..values import Observation
 from .tool import Tool
 
 HEAD = 2_000  # characters that are shown of a result that can be read on
@@ -79,22 +79,16 @@ async def read_result(
 
 async def _find_text(name: str) -> str:
     """Return a whole result by its name, or by the id of a call of this run. Raises `NotDone`."""
-    here, earlier = current_run(), here_calls()
-    if name in earlier:
-        seen = earlier[name][1]
-        name = find_name(seen.text) if seen.size else ""
-        if not name:
-            return seen.text
+    here = current_run()
+    for _, action, seen in here.call.earlier if here.call is not None else ():
+        if action.id == name:
+            if not seen.size:
+                return seen.text
+            name = find_name(seen.text) or name_result(here.run, name)
     text = await here.kept_texts.find_result(name) if _NAME.fullmatch(name) else None
     if text is None:
         raise NotDone(f"there is no result {name[:40]!r}; its id is told where it was shortened, such as res_0123…")
     return text
-
-
-def here_calls() -> dict[str, tuple[AgentAction, Observation]]:
-    """Return the calls of this run so far, by their ids."""
-    call = current_run().call
-    return {} if call is None else {action.id: (action, seen) for _, action, seen in call.earlier}
 
 
 def _find_lines(text: str, pattern: str, start: int) -> str:
