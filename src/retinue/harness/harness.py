@@ -93,10 +93,8 @@ def read_harness(given: Harness | bool | None) -> Harness | None:
 
 def wants_workspace(harness: Harness | None, tools: Iterable[Tool]) -> bool:
     """Whether an agent has a workspace: by its harness, or by one of the tools alone."""
-    own = [one.something for one in WORKSPACE_TOOLS]
-    return bool(harness and harness.workspace is not False) or any(
-        getattr(tool.something, "needs_workspace", False) or tool.something is one for tool in tools for one in own
-    )
+    own = any(getattr(tool.something, "needs_workspace", False) for tool in tools)
+    return own or (harness is not None and harness.workspace is not False)
 
 
 def open_folder(harness: Harness | None, owner: object, name: str, version: int) -> FolderWorkspace:

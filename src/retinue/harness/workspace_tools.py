@@ -89,6 +89,8 @@ async def search_files(pattern: str, among: Literal["contents", "names"] = "cont
 
 
 WORKSPACE_TOOLS = (list_files, read_file, write_file, edit_file, search_files)
+for _one in WORKSPACE_TOOLS:
+    _one.something.needs_workspace = True
 
 
 def _find_workspace() -> Workspace:
