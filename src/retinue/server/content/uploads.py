@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -27,14 +27,6 @@ from .message_files import FileSource, files_in
 _STRANGE = re.compile(r"[^\w .()+,=@#~-]|^\.+")
 
 
-class _Upload(NamedTuple):
-    """A file, and the key under which it comes into a workspace once."""
-
-    key: str
-    name: str
-    content: bytes
-
-
 async def prepare_workspace(database: Database, run: RunRow, quota: Quota) -> None:
     """Give a run that begins its files, once. Raises `WorkspaceError` if they are more than the tenant may keep."""
     if run.request.get("continues"):
@@ -42,12 +34,14 @@ async def prepare_workspace(database: Database, run: RunRow, quota: Quota) -> No
     workspace = StoredWorkspace(database, run, quota)
     uploads = await database.read(partial(_find_uploads, run=run))
     there = {one.path for one in await workspace.list_files()} if uploads else set()
-    for one in uploads:
-        stem, dot, ending = _STRANGE.sub("_", one.name)[-200:].rpartition(".")
-        names = (f"uploads/{stem}{f'-{n}' if n else ''}{dot}{ending}" for n in range(len(there) + 1))
-        path = next(name for name in names if name not in there)
-        there.add(path)
-        await workspace.change_files({path: one.content}, one.key)
+    for key, source in uploads.items():
+        name, content = await database.read(partial(_read_upload, run=run, source=source))
+        if content is not None:
+            stem, dot, ending = _STRANGE.sub("_", name)[-200:].rpartition(".")
+            names = (f"uploads/{stem}{f'-{n}' if n else ''}{dot}{ending}" for n in range(len(there) + 1))
+            path = next(name for name in names if name not in there)
+            there.add(path)
+            await workspace.change_files({path: content}, key)
 
 
 def _go_on(connection: Connection, run: RunRow) -> None:
@@ -57,22 +51,25 @@ def _go_on(connection: Connection, run: RunRow) -> None:
         workspaces.copy_version(connection, source, workspaces.find_version(connection, source), run, history=False)
 
 
-def _find_uploads(connection: Connection, run: RunRow) -> list[_Upload]:
-    """Return the uploads that the run's workspace has not got yet."""
-    workspace, scope = workspaces.place_of(connection, run).id, TenantView(run.tenant, user=run.user)
-    found: dict[str, _Upload] = {}
+def _find_uploads(connection: Connection, run: RunRow) -> dict[str, FileSource]:
+    """Return the uploads that the run's workspace has not got yet, by the keys under which they come into it once."""
+    workspace, found = workspaces.place_of(connection, run).id, dict[str, FileSource]()
     for source in _list_sources(connection, run):
         key = f"upload/{source.file_id or hashlib.sha256(source.url.encode()).hexdigest()}"
-        if key in found or workspaces.find_change(connection, workspace, key) is not None:
-            continue
-        if source.file_id:
-            row, kept = (scope.find(connection, table, source.file_id) for table in (files, contents))
-            if row is not None and kept is not None:
-                found[key] = _Upload(key, row.body["filename"], bytes(kept.content))
-        elif source.url[:5].lower() == "data:":
-            with suppress(DataError):  # the client was told, or the model is
-                found[key] = _Upload(key, source.name or f"file-{key[7:15]}", decode_data_url(source.url))
-    return list(found.values())
+        if key not in found and workspaces.find_change(connection, workspace, key) is None:
+            found[key] = source
+    return found
+
+
+def _read_upload(connection: Connection, run: RunRow, source: FileSource) -> tuple[str, bytes | None]:
+    """Return the name and the content of an upload; `None` of one that cannot be had, of which the model is told."""
+    scope = TenantView(run.tenant, user=run.user)
+    if source.file_id:
+        row, kept = (scope.find(connection, table, source.file_id) for table in (files, contents))
+        return ("", None) if row is None or kept is None else (row.body["filename"], bytes(kept.content))
+    with suppress(DataError):
+        return source.name or f"file-{hashlib.sha256(source.url.encode()).hexdigest()[:8]}", decode_data_url(source.url)
+    return "", None
 
 
 def _list_sources(connection: Connection, run: RunRow) -> Iterator[FileSource]:
