@@ -49,7 +49,7 @@ def top(store: str, folder: Path, **more: Any) -> Agent:
         {"when": "found it", "say": "all found"},
     ]
     tools = [Tool("note", note, effects="idempotent", **more), Tool("look", look, effects="read")]
-    harness = Harness(workspace=False, todos=False)
+    harness = Harness(workspace=False, shell=False, todos=False)
     model = PromptModel(script=script, retries=0)
     return Agent(model, tools, name="top", strategy="tool_calling", harness=harness, store=store)
 

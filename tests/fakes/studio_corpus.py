@@ -56,8 +56,8 @@ def hostile_log(text: str) -> list[Event]:
     """A log with the text wherever a log has text."""
     action = AgentAction(text, {text: text, "__html": text}, text, "call_1_0")
     command = AgentAction("run_command", {"command": text}, text, "call_1_1")
+    planned = AgentAction("write_todos", {"items": text}, text, "call_1_2")
     done: dict[str, Any] = {
-        "todos": [{"text": text, "status": text}],
         "command": {"exit": 1, "seconds": 0.1, "cut": True},
         "workspace": {"version": 1, "changed": [{"path": text, "size": 1, "was": None}]},
     }
@@ -73,6 +73,8 @@ def hostile_log(text: str) -> list[Event]:
         Observed(1, Observation("call_1_0", text, "failed", note=text)),
         Called(1, command),
         Observed(1, Observation("call_1_1", f"\x1b]8;;https://evil.example\x07{text}", data=done)),
+        Called(1, planned),
+        Observed(1, Observation("call_1_2", text, data={"todos": [{"text": text, "status": text}]})),
         Compacted(2, 0, "summary", (0, 1, 2), (text, "", text), 9, 5),
         Asked(2, 1, (Message("user", text),)),
         Replied(2, Reply(text)),

@@ -39,6 +39,14 @@ def test_all_promises_are_kept(full: bool) -> None:
     assert kinds <= faults.keys()
 
 
+@pytest.mark.parametrize("seed", [5220, 7256])
+def test_what_a_schedule_once_found_does_not_come_back(seed: int) -> None:
+    """A cancel that came while a helper was being begun: it took no members along, or its drive never ended."""
+    outcome = simulate(seed)
+    assert outcome.teams
+    assert not outcome.problems, outcome.problems
+
+
 def test_a_seed_gives_the_same_schedule_each_time() -> None:
     for seed in [one for one in range(1, 500) if len(planned(one).orders) > 1][:3]:
         first, second = simulate(seed, traced=True), simulate(seed, traced=True)

@@ -122,7 +122,7 @@ def test_events_that_are_not_known_are_left_out() -> None:
 
 
 def test_any_text_is_folded() -> None:
-    assert len(folded(*hostile_log("</script>"))["spans"]) == 6
+    assert len(folded(*hostile_log("</script>"))["spans"]) == 7
 
 
 def test_a_prompt_grows_and_what_is_new_is_known() -> None:

@@ -13,11 +13,12 @@ from retinue.core.events import Event, Observed, Reported, Started
 from retinue.core.run_result import RunResult
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import AgentAction, Observation
+from retinue.guardrails import ToolsByUser
 from retinue.harness import Harness, Helpers
 
 pytestmark = pytest.mark.anyio
 NOTED: list[str] = []
-ONLY_HELPERS = Harness(workspace=False, todos=False)
+ONLY_HELPERS = Harness(workspace=False, shell=False, todos=False)
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +114,7 @@ async def test_the_model_is_told_of_an_end_by_the_next_observation() -> None:
     done = await run.finish()
     assert done.answer == "done"
     told = [one.note for one in seen(done.events)]
-    assert told == ["", "(The helper call_1_0 has answered: read it with task_result.)", ""]
+    assert told == ["", "(The helper call_1_0 has answered: task_result says what came of it.)", ""]
     assert ends(done.events) == ["call_1_0"]
     assert done.usage.runs == 1
 
@@ -227,6 +228,18 @@ def test_a_helper_has_nothing_that_its_caller_lacks(call: Mapping[str, Any], sai
     assert (done.answer, dict(done.children)) == ("over", {})
 
 
+def test_rules_for_a_member_are_not_avoided_by_a_task() -> None:
+    worker = agent([{"when": "", "say": "w"}], [], name="worker", harness=None)
+    rules = ToolsByUser({"ann": ["task", "note"]})
+    script = [{"when": "^go", "call": task("x", agent="worker")}, {"when": "", "say": "over"}]
+    done = agent(script, [noting, worker], hooks=[rules]).run("go", user="ann")
+    assert "call it by its own tool" in seen(done.events)[0].text
+    assert dict(done.children) == {}
+    script = [{"when": "^go", "call": task("part 1")}, *WORK, {"when": "may not call|found it|over", "say": "over"}]
+    done = agent(script, hooks=[ToolsByUser({"ann": ["task"]})]).run("go", user="ann")
+    assert (done.answer, len(done.children), NOTED) == ("over", 1, [])
+
+
 def test_a_named_agent_is_a_helper_too() -> None:
     worker = agent([{"when": "^part", "say": "from the worker"}], [], name="worker", harness=None)
     script = [{"when": "^go", "call": task("part 1", agent="worker")}, {"when": "from the worker", "say": "done"}]
@@ -274,7 +287,7 @@ def test_what_a_helper_may_pass_on_ends_with_the_depth() -> None:
 def test_too_many_are_refused_and_the_model_is_told() -> None:
     many = [task(f"part {at}", background=True) for at in range(3)]
     script = [{"when": "^go", "call": many}, {"when": "is at work", "say": "done"}, *WORK]
-    few = agent(script, harness=Harness(workspace=False, helpers=Helpers(at_once=2)))
+    few = agent(script, harness=Harness(workspace=False, shell=False, helpers=Helpers(at_once=2)))
     texts = [one.text for one in seen(few.run("go").events)]
     assert sum("No helper was made: 2 are at work, and no more may be at once." in text for text in texts) == 1
     script = [
@@ -283,7 +296,7 @@ def test_too_many_are_refused_and_the_model_is_told() -> None:
         {"when": "No helper", "say": "alone"},
         *WORK,
     ]
-    done = agent(script, harness=Harness(workspace=False, helpers=Helpers(most=1))).run("go")
+    done = agent(script, harness=Harness(workspace=False, shell=False, helpers=Helpers(most=1))).run("go")
     assert done.answer == "alone"
     assert "a run may make 1" in seen(done.events)[1].text
 

@@ -16,7 +16,7 @@ from retinue.harness import Harness
 from retinue.server.context import Options
 
 NOTED: list[str] = []
-HELPERS = Harness(workspace=False)
+HELPERS = Harness(workspace=False, shell=False)
 
 
 @pytest.fixture(autouse=True)

@@ -87,9 +87,8 @@ class HelperMaker:
         if unknown := [name for name in names or () if name not in own]:
             why = f"{unknown[0][:80]!r} is none of your tools that a helper can have"
             raise UsageError(f"tools: {why}; {suggest_name(unknown[0], own) if own else 'there are none'}")
-        if names is not None and "task" in names:
-            names = [*names, RESULT]
-        wanted = [name for name in own if names is None or name in names]
+        needed = {*own} if names is None else {*names, *([RESULT] if "task" in names else [])}
+        wanted = [name for name in own if name in needed]
         asked = [name for name in wanted if own[name].approval]
         return HelperOrder("", words, wanted, asked, self.limits.depth - 1, background)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from .._internal.sync_bridge import run_blocking
 from ..core.budgets import Budget, Meter
@@ -156,12 +156,10 @@ def _find_members(
 
 
 def _find_member(spec: RunSpec, tools: Mapping[str, Tool], tool: Tool, action: AgentAction) -> RunSpec:
-    order, asked = None, tool
-    if makes_helpers(tool):
-        order = tool.something.order_helper(tool.signature.arguments(action.tool_input), tools)
-        asked = tools.get(order.agent, tool)
-    found: RunSpec = MemberCall(asked, "", action.id, Budget, order, spec).run_spec()
-    return found
+    given = tool.signature.arguments(action.tool_input) if makes_helpers(tool) else {}
+    order = tool.something.order_helper(given, tools) if given else None
+    asked = tools[order.agent] if order and order.agent else tool
+    return cast(RunSpec, MemberCall(asked, "", action.id, Budget, order, spec).run_spec())
 
 
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:

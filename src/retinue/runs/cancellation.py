@@ -18,10 +18,11 @@ from .thread_messages import messages_of
 
 
 def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
-    """Cancel `run` and return its new row. An idle run ends at once, and so do its members; a driven one is marked
+    """Cancel `run`, and its members, and return its new row. An idle run ends at once; a driven one is marked
     `cancelling`, and its driver must then be interrupted. `ending="expired"` ends the run as expired instead of
     cancelled. Raises `StoreConflict` if the run is no longer as it was read."""
     if run.status in ("in_progress", "cancelling") and run.driver != BY_MEMBERS:
+        cancel_members(connection, run.id)  # that work beside it
         return take_step(connection, run, "expire" if ending else "cancel")
     run = take_step(connection, run, "fence", ending=ending or run.ending)
     try:

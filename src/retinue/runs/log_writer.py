@@ -340,6 +340,10 @@ class LogWriter:
                 run = await asyncio.shield(self._writing)
                 self._writing = None
                 return run
+            except asyncio.CancelledError:  # whoever ends the run waits for it, and nobody else
+                if self._writing is not None:
+                    self._writing.add_done_callback(self._go_on)
+                raise
             except StoreUnavailable as error:
                 self._writing = None
                 await self._parked.wait(self.run.id, error, tries)

@@ -12,7 +12,7 @@ from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
 from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
-from ..tools.long_results import cut_result
+from ..tools.long_results import cut_result, shorten_result
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
 from .event_stream import with_reports
@@ -244,18 +244,20 @@ class ToolTurn:
                 await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        last = len(self._seen) + 1 == len(self._actions)
+        seen, last = observation, len(self._seen) + 1 == len(self._actions)
         try:
-            if not observation.direct and observation.call_id in self._actions:
-                most = self._effects.result_limit(self._current(observation.call_id).tool)
-                observation = await cut_result(observation, most, reads_on=self.reads_on)
-            if last:
-                observation = await self._effects.helpers.tell_ended(observation)
-        finally:  # the call was made, and the log has to say so
-            if last and (warning := self._meter.write_warning(self._deadline.left)):
-                observation = replace(observation, note=f"{observation.note}\n{warning}".strip())
-            self._seen[observation.call_id] = observation
-            await self._effects.tell(Observed(self._step, observation))
+            if not seen.direct and seen.call_id in self._actions:
+                most = self._effects.result_limit(self._current(seen.call_id).tool)
+                seen = shorten_result(observation, most)  # if it is cancelled meanwhile
+                seen = await cut_result(observation, most, reads_on=self.reads_on)
+            seen = await self._effects.helpers.tell_ended(seen) if last else seen
+        except asyncio.CancelledError:  # the call was made, and the log has to say so
+            await self._effects.tell(Observed(self._step, seen))
+            raise
+        if last and (warning := self._meter.write_warning(self._deadline.left)):
+            seen = replace(seen, note=f"{seen.note}\n{warning}".strip())
+        self._seen[seen.call_id] = seen
+        await self._effects.tell(Observed(self._step, seen))
 
 
 def _withhold(observation: Observation, reason: str) -> Observation:

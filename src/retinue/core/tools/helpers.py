@@ -65,6 +65,8 @@ class RunHelpers:
     def _order(self, tool: Tool, arguments: Mapping[str, Any], call: str, share: Callable[[], Budget]) -> MemberCall:
         """Return the call of a helper. Raises `UsageError` for one that may not be made."""
         order: HelperOrder = tool.something.order_helper(arguments, self._tools)
+        if order.agent and any(one.point == "before_tool" for one in getattr(self._caller, "hooks", ())):
+            raise UsageError(f"agent: this run's rules judge each call of {order.agent}: call it by its own tool")
         asked = self._tools[order.agent] if order.agent else tool
         return MemberCall(asked, str(arguments["description"]), call, share, order, self._caller)
 
@@ -95,8 +97,7 @@ class RunHelpers:
     def _find_refusal(self, tool: Tool) -> str:
         limits = tool.something.limits
         if len(self._under_way) + len(self.at_work) >= limits.at_once:
-            wait = f"Wait for one with {RESULT}, then call again." if self.at_work else "Call again when one has ended."
-            return f"No helper was made: {limits.at_once} are at work, and no more may be at once. {wait}"
+            return f"No helper was made: {limits.at_once} are at work, and no more may be at once. Call again later."
         if len(self._made) >= limits.most:
             return f"No helper was made: a run may make {limits.most}, and this one has. Do the rest without."
         return ""
@@ -111,14 +112,13 @@ class RunHelpers:
         self._begun[call.id] = helper
         limits = {name: one for name, one in asdict(share).items() if name in Budget.SHARED and one is not None}
         call.helpers.append(HelperState(call.id, share=limits))
-        told = "You are told when it ends, and go on meanwhile"
-        return "result", f"The helper {call.id} is at work. {told}; {RESULT} gives its answer, and waits for it."
+        return "result", f"The helper {call.id} is at work. You are told when it ends; {RESULT} waits for its answer."
 
     def _find(self, call: str) -> MemberCall:
-        if (found := self._begun.get(call)) is None:
+        if call not in self._begun:
             there = ", ".join(self._begun) or "none"
             raise UsageError(f"helper: there is no helper {call[:80]!r} in the background; there are: {there}")
-        return found
+        return self._begun[call]
 
     async def _read(self, helper: MemberCall, call: ToolCall, delegate: Delegate) -> Answer:
         ended = await delegate.find_ended([helper])
@@ -142,9 +142,8 @@ class RunHelpers:
             return observation
         ended = {call: answer or _LOST for call, answer in found.items()}
         self._ended.update(ended)
-        how = {True: "has answered", False: "has ended without an answer"}
-        told = {call: how[answer.outcome == "result"] for call, answer in ended.items()}
-        notes = [f"(The helper {call} {end}: read it with {RESULT}.)" for call, end in told.items()]
+        how = {call: "answered" if one.outcome == "result" else "ended" for call, one in ended.items()}
+        notes = [f"(The helper {call} has {end}: {RESULT} says what came of it.)" for call, end in how.items()]
         return replace(
             observation,
             note="\n".join(filter(None, (observation.note, *notes))),
