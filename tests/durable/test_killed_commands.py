@@ -124,7 +124,7 @@ ALL = [pytest.param([point], 100, marks=pytest.mark.full, id=point.replace(" ", 
 @pytest.mark.parametrize(("points", "most"), [pytest.param(POINTS[-2:], 2, id="some"), *ALL])
 def test_commands_survive_kills_at_every_event(any_url: str, tmp_path: Path, points: Any, most: int) -> None:
     words = [sys.executable, "-c", PROGRAM, any_url, json.dumps(points), str(most), str(tmp_path / "ledger")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=dict(os.environ))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=230, env=dict(os.environ))
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert {code for _, _, code in said} == {0}, done.stderr[-3_000:]
     assert sum(died == -9 for _, died, _ in said) >= len(points), done.stderr[-3_000:]

@@ -248,7 +248,7 @@ def test_wrong_settings_are_said() -> None:
         ({"processes": True}, "processes: want a number above 0"),
     ):
         with pytest.raises(UsageError, match=told):
-            Sandbox(**wrong)  # type: ignore[arg-type]
+            Sandbox(**wrong)
 
 
 READING = """

@@ -31,7 +31,7 @@ class Checkout:
 
     def __init__(self) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="retinue-sandbox-"))
-        self.remove = weakref.finalize(self, _remove_tree, self.base)
+        self.remove = weakref.finalize(self, _remove_own, self.base, os.getpid())
         prepare_base(self.base)
         self.is_spoilt = False
         self._work = self.base / "work"
@@ -140,6 +140,11 @@ def _find_problem(path: str, said: os.stat_result) -> str:
 
 def _mark(said: os.stat_result) -> _Mark:
     return said.st_size, said.st_ctime_ns, said.st_mtime_ns, said.st_ino
+
+
+def _remove_own(path: Path, process: int) -> None:
+    if os.getpid() == process:  # and not in a forked child, as it ends
+        _remove_tree(path)
 
 
 def _remove_tree(path: Path) -> None:

@@ -281,21 +281,22 @@ async def _enclose(
     options: Sequence[str], command: Sequence[str], environment: Mapping[str, str]
 ) -> AsyncIterator[_Inside]:
     """Start the sandbox, which waits for `begin` before it runs the command. At the end all of it is dead."""
-    program, refused = _find_parts()
+    if (program := shutil.which("bwrap")) is None:
+        raise _refuse("there is no bwrap")
     (status, told), (waits, gate) = os.pipe(), os.pipe()
     passed = [told, waits]
     with ExitStack() as ours:
         ours.callback(os.close, status)
         ours.callback(os.close, gate)
         try:
-            passed.append(_hold(refused))
+            passed.append(_hold(build_filter()))
             handles = ("--json-status-fd", str(told), "--block-fd", str(waits), "--seccomp", str(passed[-1]), "")
             passed.append(_hold("\0".join((*options, *handles)).encode()))  # a command line could be read inside
             words = (program, "--args", str(passed[-1]), "--", *command)
             process = await asyncio.create_subprocess_exec(
                 *words, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=environment, pass_fds=passed, **_AS_USER
             )
-        except OSError as error:
+        except (OSError, NotImplementedError) as error:  # an unknown processor
             raise _refuse(str(error)) from error
         finally:
             for handle in passed:
@@ -309,16 +310,6 @@ async def _enclose(
             inside.first = (await finding).get("child-pid", 0)  # known also if the wait was broken off
             inside.kill()
             await process.wait()
-
-
-def _find_parts() -> tuple[str, bytes]:
-    """Return the program that makes sandboxes, and the filter. Raises `NotDone`."""
-    if (program := shutil.which("bwrap")) is None:
-        raise _refuse("there is no bwrap")
-    try:
-        return program, build_filter()
-    except NotImplementedError as error:
-        raise _refuse(str(error)) from error
 
 
 def _read_status(handle: int) -> dict[str, int]:

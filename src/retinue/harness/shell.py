@@ -17,7 +17,7 @@ from .._internal.concurrency import run_in_thread
 from ..core.run_context import RunContext, change_key
 from ..core.tools.result import ToolReturn
 from ..core.tools.tool import Tool
-from ..core.workspace import ChangedFile, Workspace, WorkspaceChange
+from ..core.workspace import Workspace, WorkspaceChange
 from ..errors import NotDone, ToolError, UsageError
 from .checkout import Checkout, check_out
 from .command_effects import find_effects
@@ -27,6 +27,7 @@ _LISTED, _LEFT = 40, 10  # files that a result names: changed ones, and those th
 _SECONDS = 60.0  # of a command, unless the model says otherwise
 _Seconds = Annotated[float, Field(gt=0)]
 Mounts = Mapping[str, Callable[[], Path]]
+_ENDED = "This command ran to its end before the server stopped; it was not run again. What it printed is lost."
 SHELL_WORDS = (
     "run_command runs shell commands in a sandbox, in the folder of the workspace. Each starts anew: what it started "
     "ends with it, and only the files of the workspace stay (no links, no empty folders)."
@@ -69,6 +70,9 @@ async def run_in_workspace(
     """Run a command with the files of a workspace, and keep what it changed as one version. Raises `NotDone` if it was
     not run."""
     changes = find_effects({"command": command}) != "read"
+    key = change_key() or secrets.token_hex(8)
+    if changes and (change := await workspace.find_change(key)) is not None:  # it is known after all, whoever was asked
+        return ToolReturn(f"{_ENDED}\n{_list_files(change)}", {"workspace": change.data})
     async with check_out(workspace, int(sandbox.disk)) as checkout:
         try:
             folders = {path: await run_in_thread(find_folder) for path, find_folder in mounts.items()}
@@ -79,22 +83,19 @@ async def run_in_workspace(
         said = [f"{stopped}Exit code {end.exit} after {end.seconds:.1f} s.", end.output.strip("\n")]
         data: dict[str, Any] = {"command": {"exit": end.exit, "seconds": end.seconds, "cut": end.left_out > 0}}
         if changes:
-            change, left = await _keep_changes(workspace, checkout, sandbox)
-            files = [] if change is None else [_describe_file(one) for one in change.files]
-            said += [_list_some("Files changed", files, _LISTED), _list_some("Not kept", left, _LEFT)]
+            change, left = await _keep_changes(workspace, checkout, sandbox, key)
+            said += [_list_files(change), _list_some("Not kept", left, _LEFT)]
             data |= {"workspace": change.data} if change is not None else {}
     return ToolReturn("\n".join(filter(None, said)), data)
 
 
 async def _keep_changes(
-    workspace: Workspace, checkout: Checkout, sandbox: Sandbox
+    workspace: Workspace, checkout: Checkout, sandbox: Sandbox, key: str
 ) -> tuple[WorkspaceChange | None, list[str]]:
     """Make what a command changed a version of the workspace. Return it, and what is not kept, with the reasons."""
     problem = await run_in_thread(sandbox.find_excess, checkout.base)
     if not problem:
         changed, left = await run_in_thread(checkout.collect)
-        # With a key of its own: a command that a person lets run again has run again, and its files are those of now.
-        key = f"{change_key()}/{secrets.token_hex(4)}"
         try:
             change = await workspace.change_files(changed, key) if changed else None
         except (UsageError, ToolError) as error:
@@ -106,8 +107,10 @@ async def _keep_changes(
     return None, [f"all that it changed, since {problem}; the files are as they were before"]
 
 
-def _describe_file(file: ChangedFile) -> str:
-    return f"{file.path} ({'removed' if file.size is None else f'{file.size:,} bytes'})"
+def _list_files(change: WorkspaceChange | None) -> str:
+    files = () if change is None else change.files
+    named = [f"{one.path} ({'removed' if one.size is None else f'{one.size:,} bytes'})" for one in files]
+    return _list_some("Files changed", named, _LISTED)
 
 
 def _list_some(title: str, items: Sequence[str], most: int) -> str:

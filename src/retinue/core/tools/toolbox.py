@@ -235,9 +235,7 @@ class Toolbox:
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         # For a tool with effects, each result is news.
-        known = tool is None or not (
-            tool.polls or (outcome == "result" and tool.find_effects(action.tool_input) != "read")
-        )
+        known = tool is None or not (tool.polls or (outcome == "result" and tool.effects != "read"))
         stale = outcome == "repeated" or (
             known and not self._seen.keys().isdisjoint(self._trace(action, outcome, text, len(text)))
         )
@@ -261,37 +259,29 @@ class Toolbox:
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
         record = self._records[self._make_key(action, arguments)]
-        effects = tool.find_effects(action.tool_input)
-        make = partial(self._make_call, tool, effects, arguments, record, call, share)
-        return await (make() if tool.polls else _deduplicate_call(tool, effects, record, make))
+        call.effects = tool.find_effects(action.tool_input)
+        make = partial(self._make_call, tool, arguments, record, call, share)
+        return await (make() if tool.polls else _deduplicate_call(tool, record, make))
 
     async def _make_call(
-        self,
-        tool: Tool,
-        effects: Effects,
-        arguments: Mapping[str, Any],
-        record: _Record,
-        call: ToolCall,
-        share: Callable[[], Budget],
+        self, tool: Tool, arguments: Mapping[str, Any], record: _Record, call: ToolCall, share: Callable[[], Budget]
     ) -> Answer:
         first = record.failed or call.id  # a retry keeps the first call's key
-        call.key, call.effects = f"{self._run}/{first}" if self._run else "", effects
+        call.key = f"{self._run}/{first}" if self._run else ""
         if self._delegate is not None and is_member(tool):
             member = MemberCall(tool, str(arguments["query"]), call.id, share)
             outcome, text = await ask_member(self._delegate, member, call)
         elif self._delegate is not None and (makes_helpers(tool) or reads_helpers(tool)):
             outcome, text = await self.helpers.call(tool, arguments, call, share)
         else:
-            outcome, text = await _call_tool(tool, effects, arguments)
+            outcome, text = await _call_tool(tool, call.effects, arguments)
         self._settled[call.id] = None
-        self._note(tool, effects, record, call.id, outcome, text)
+        self._note(tool, call.effects, record, call.id, outcome, text)
         record.is_news = record.is_news or outcome == "unknown"
         return outcome, text
 
 
-async def _deduplicate_call(
-    tool: Tool, effects: Effects, record: _Record, make: Callable[[], Awaitable[Answer]]
-) -> Answer:
+async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awaitable[Answer]]) -> Answer:
     """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one waits
     for it."""
     waited = record.under_way is not None
@@ -305,7 +295,7 @@ async def _deduplicate_call(
         return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
     done = record.under_way = asyncio.Event()
     try:
-        if effects == "once":  # equal calls of the same turn find this one under way
+        if tool.effects == "once":  # equal calls of the same turn find this one under way
             await asyncio.sleep(0)
         return await make()
     except Pending as pending:
