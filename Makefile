@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate planted bench clients engines chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens sandbox alerts studio chaos chaos-cluster upgrades simulate planted bench clients engines chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -116,6 +116,9 @@ memory: model ## Have a conversation of thirty turns and see what entity memory 
 screens: ## Install Chromium and tmux, in which the studio and the terminal are tested (as root; elsewhere install them yourself)
 	@(command -v chromium || command -v chromium-browser || command -v google-chrome) >/dev/null && command -v tmux >/dev/null \
 		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium tmux)
+
+sandbox: ## Install bubblewrap, in which commands of agents run (as root; elsewhere install it yourself)
+	@command -v bwrap >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap)
 
 alerts: ## Check the alert rules, and that each fires when it should (installs promtool, as root; elsewhere install it yourself)
 	@command -v promtool >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus)

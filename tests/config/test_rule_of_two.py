@@ -73,6 +73,18 @@ def test_one_less_is_none(tmp_path: Path, old: str, new: str) -> None:
     assert warnings(tmp_path, FILE.replace(old, new)) == []
 
 
+def test_a_shell_with_a_network_reads_and_acts_outside(tmp_path: Path) -> None:
+    text = FILE.replace("find, pipeline_or_node: web", "find, labels: [], pipeline_or_node: web").replace(
+        "        - mail\n", ""
+    )
+    assert warnings(tmp_path, text.replace("      tools:\n", "      harness: true\n      tools:\n")) == []
+    networked = text.replace("      tools:\n", "      harness: {shell: {network: [pypi.org]}}\n      tools:\n")
+    (warning,) = warnings(tmp_path, networked)
+    assert "(run_command), sees private data (papers) and has effects (run_command)" in warning
+    approved = networked.replace("      tools:\n", "      require_human_feedback: [run_command]\n      tools:\n")
+    assert warnings(tmp_path, approved) == []
+
+
 def test_what_is_behind_an_agent_a_file_or_a_server_counts(tmp_path: Path) -> None:
     (tmp_path / "tools.yml").write_text("mail: {callable_api: 'mail.py:send', description: d}\n")
     path = FILE.replace("        - mail\n", "        - tools.yml\n").replace("tools:\n  mail: {", "#")

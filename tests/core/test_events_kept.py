@@ -40,6 +40,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         },
         "asked": {"messages": messages.map(tuple), "problem": text},
         "compacted": {
+            **{"step": st.integers(0, 9), "prompt": st.integers(-1, 9)},
             **{"tier": st.sampled_from(["clear", "summary", "drop"]), "places": st.just((1, 2)), "usage": used},
             **{"texts": st.tuples(text, text), "pinned": st.lists(text, max_size=2).map(tuple)},
         },

@@ -13,7 +13,7 @@ from core.test_context import Looker, Reader, check_answers, compacted, look, sa
 from retinue import Agent, Message
 from retinue.core.events import Observed
 from retinue.core.run_texts import PROCESS, unpack_text
-from retinue.runs.run_texts import find_call_text
+from retinue.store.run_texts import find_call_text
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from retinue.runs.stored_workspace import StoredWorkspace
 from retinue.store.database import Database
@@ -54,6 +54,11 @@ for point in json.loads(sys.argv[2]):
 """
 
 
+def versions_of(connection: Connection, workspace: str) -> list[int]:
+    query = select(workspace_versions.c.version).where(workspace_versions.c.workspace_id == workspace)
+    return sorted(connection.execute(query).scalars())
+
+
 def look(url: str) -> list[tuple[dict[str, bytes], list[int]]]:
     """The files of each run, and the numbers of their versions."""
     database = Database(url)
@@ -66,10 +71,7 @@ def look(url: str) -> list[tuple[dict[str, bytes], list[int]]]:
             assert run is not None
             workspace = StoredWorkspace(database, run)
             there = [one.path for one in await workspace.list_files()]
-            numbers = select(workspace_versions.c.version).where(workspace_versions.c.workspace_id == one)
-            versions = await database.read(
-                lambda connection, query=numbers: sorted(connection.execute(query).scalars())
-            )
+            versions = await database.read(partial(versions_of, workspace=one))
             found.append((dict(await workspace.read_files(there)), versions))
         await database.close_async()
         return found

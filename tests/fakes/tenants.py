@@ -15,8 +15,10 @@ from sqlalchemy import ColumnElement, Table, insert, select
 from retinue import Agent, ConversationMemory, PromptModel
 from retinue.core.user_records import Policy
 from retinue.store.api_keys import hash_key
+from retinue.store.run_queries import find_run
 from retinue.store.tables import events, keys, metadata, runs, submissions
 from retinue.store.user_records import keep_policy
+from retinue.store.workspaces import change_files, pack
 
 from .app_server import Answer, Serving
 from .until import until
@@ -85,6 +87,13 @@ class Customer:
         with self._served.database.engine.begin() as connection:
             keep_policy(connection, self.tenant, self.user or "somebody", policy)
 
+    def write(self, run_id: str, path: str) -> None:
+        """Have a file in the workspace of a run."""
+        with self._served.database.engine.begin() as connection:
+            run = find_run(connection, run_id)
+            assert run is not None
+            change_files(connection, run, pack({path: self.word.encode()}), run_id, lambda connection, size: None)
+
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """All that the database holds of it, but for its keys."""
         with self._served.database.engine.connect() as connection:
@@ -113,6 +122,7 @@ def _run(who: Customer) -> str:
     path = f"/v1/threads/{who.ids['thread']}/runs"
     run = who.made(path, {"assistant_id": who.ids["assistant"]})["id"]
     until(lambda: who.ask("GET", f"{path}/{run}").body["status"] in _REST)
+    who.write(run, "notes.txt")
     return str(run)
 
 

@@ -306,26 +306,23 @@ def test_a_changed_skill_is_refused_until_it_is_pinned(write: Write) -> None:
     assert "I have read it." in run()  # without pins, the first state is trusted
     assert retinue("skills", "pin", file, "--yes").returncode == 0
     listed = retinue("skills", "list", file).stdout.splitlines()
-    assert [line.split()[:3] for line in listed[1:]] == [
-        ["adding-up", "approved", "3"],
-        ["brand-voice", "approved", "2"],
-    ]
+    assert [line.split()[:2] for line in listed[1:]] == [["adding-up", "approved"], ["brand-voice", "approved"]]
     assert "I have read it." in run()
     script.write_text("import os\n")
-    changed = "it was changed since it was approved: scripts/add.py is another"
+    changed = "changed since it was approved: scripts/add.py"
     for said in (refused(retinue("run", file, "Add 1 and 2.")), retinue("check", file).stdout):
         assert f"agents.yml:10:25: skills: skills/adding-up: {changed}" in said
     done = retinue("skills", "check", file)
     assert f"adding-up: {changed}" in refused(done)
-    assert "CHANGED" in retinue("skills", "list", file).stdout
+    assert "changed since it was approved" in retinue("skills", "list", file).stdout
     done = retinue("skills", "pin", file, "--yes")
     assert (done.returncode, str(script) in done.stdout, "brand-voice" in done.stdout) == (0, True, False)
     assert "I have read it." in run()
     (root / "skills/letters").mkdir()
     (root / "skills/letters/SKILL.md").write_text(front("letters"))
-    assert "skills/letters: it is not approved yet" in refused(retinue("run", file, "Add 1 and 2."))
+    assert "skills/letters: not approved yet" in refused(retinue("run", file, "Add 1 and 2."))
     assert retinue("skills", "pin", file, "--yes").returncode == 0
-    assert "no problems found in 3 skills" in retinue("skills", "check", file).stdout
+    assert "no problems found; skills: 3" in retinue("skills", "check", file).stdout
 
 
 def test_pins_of_tools_and_of_skills_are_in_one_file(write: Write) -> None:
@@ -339,7 +336,7 @@ def test_pins_of_tools_and_of_skills_are_in_one_file(write: Write) -> None:
     assert list(read_pins(pins)["files"]) == ["read"]
     write_pins(pins, {})
     (root / "skills/adding-up/SKILL.md").write_text(front("adding-up"))
-    with pytest.raises(DataError, match="it was changed since it was approved: SKILL"):
+    with pytest.raises(DataError, match="changed since it was approved: SKILL"):
         Harness(skills=root / "skills", pins=pins)
 
 

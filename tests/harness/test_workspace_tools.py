@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from fakes.workspaces import HOSTILE, make_links, seen, told, writer
-from retinue import Agent
-from retinue.errors import NotDone
+from retinue import Agent, PromptModel, RunContext
+from retinue.core.workspace import WorkspaceError
 from retinue.harness import Harness
 from retinue.harness.folder_workspace import FolderWorkspace
 
@@ -118,7 +119,7 @@ def test_what_a_model_is_shown_is_bounded_and_says_how_to_read_on(make: Make, tm
     assert said[1].endswith("… long.txt has 1,000 lines, of which 1 to 161 are shown")
     assert said[2].startswith("line 900 ")
     assert said[2].endswith("x" * 90)
-    assert "long.txt has only 1,000 lines" in said[3]
+    assert "long.txt has the lines 1 to 1,000, and no line 1,001" in said[3]
     assert said[5].endswith("… (34,000 more characters of this line)")
     assert said[6].endswith("… there is more: 100 are shown; say more exactly what you look for")
     assert said[8].startswith("(bin, 3 bytes, not shown:")
@@ -126,7 +127,8 @@ def test_what_a_model_is_shown_is_bounded_and_says_how_to_read_on(make: Make, tm
 
 
 def test_no_path_leads_out_of_a_workspace(make: Make, tmp_path: Path) -> None:
-    tools = ({"content": "x"}, "write_file"), ({}, "read_file"), ({"old": "a", "new": "b"}, "edit_file")
+    changes = {"content": "x"}, {"old": "a", "new": "b"}
+    tools: Any = (changes[0], "write_file"), ({}, "read_file"), (changes[1], "edit_file")
     calls = [(tool, {"path": path, **given}) for path in HOSTILE for given, tool in tools]
     with make(calls) as agent:
         result = agent.run("Begin", key="hostile")
@@ -141,7 +143,7 @@ def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
     folder.mkdir()
     make_links(folder, outside)
     there = ("link/secret.txt", "file", "self", "up/outside/secret.txt", "link/../secret.txt", "pipe", "link", "up")
-    calls = [(tool, {"path": path, **given}) for path in there for given, tool in (({}, "read_file"),)]
+    calls = [("read_file", {"path": path}) for path in there]
     calls += [("write_file", {"path": path, "content": "changed"}) for path in ("link/new.txt", "up/new.txt", "self/x")]
     with writer([*calls, ("list_files", {}), ("search_files", {"pattern": "."})], Harness(workspace=folder)) as agent:
         result = agent.run("Begin")
@@ -152,9 +154,9 @@ def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
     async def overwrite() -> None:
         """What is written takes the place of a link; nothing is written through it."""
         workspace = FolderWorkspace(folder)
-        with pytest.raises(NotDone):
+        with pytest.raises(WorkspaceError):
             await workspace.change_files({"link/x": b""}, "1")
-        with pytest.raises(NotDone):
+        with pytest.raises(WorkspaceError):
             await workspace.change_files({"file": b"changed"}, "2")
 
     asyncio.run(overwrite())
@@ -167,15 +169,13 @@ def test_a_folder_tells_what_others_changed_in_it(tmp_path: Path) -> None:
         workspace = FolderWorkspace(tmp_path / "out")
         await workspace.change_files({"a": b"1", "d/b": b"1", "c": b"1"}, "one")
         assert await workspace.find_change("one") == await workspace.change_files({}, "one")
-        (workspace.folder / "a").write_text("2")
+        (workspace.folder / "a").write_text("22")
         (workspace.folder / "c").unlink()
         (workspace.folder / "e").write_text("new")
-        change = await workspace.note_changes("two")
-        assert [tuple(one) for one in change.files] == [("a", 1, 1), ("c", None, 1), ("e", 3, None)]
-        assert [(one.path, one.version) for one in await workspace.list_files()] == [("a", 2), ("d/b", 1), ("e", 2)]
-        with pytest.raises(NotDone, match="only the newest version of its files, 2, not 1"):
+        assert [tuple(one) for one in await workspace.list_files()] == [("a", 2, 2), ("d/b", 1, 1), ("e", 3, 2)]
+        with pytest.raises(WorkspaceError, match="only the newest version of its files, 2, not 1"):
             await workspace.list_files(1)
-        with pytest.raises(NotDone, match="a file is in the way"):
+        with pytest.raises(WorkspaceError, match="a file is in the way"):
             await workspace.change_files({"a/b": b""}, "three")
         (workspace.folder / "run.sh").write_text("")
         (workspace.folder / "run.sh").chmod(0o755)
@@ -185,14 +185,40 @@ def test_a_folder_tells_what_others_changed_in_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_temporary_files_live_as_long_as_the_agent(tmp_path: Path) -> None:
-    agent = writer(
-        [
-            ("write_file", {"path": "a", "content": "1"}),
-            ("write_file", {"path": "b", "content": "1"}),
-            ("list_files", {}),
-        ]
-    )
-    first = agent.run("Begin", thread="t")
-    assert first.steps
+def test_temporary_files_live_as_long_as_the_agent() -> None:
+    script: list[dict[str, Any]] = [
+        {"when": r"is written|\(1\)|no files", "finish": "Done."},
+        {"when": "write", "call": {"tool": "write_file", "input": {"path": "a", "content": "1"}}},
+        {"when": "", "call": {"tool": "list_files", "input": {}}},
+    ]
+    folders: list[Path] = []
+
+    def note(context: RunContext) -> None:
+        assert isinstance(context.workspace, FolderWorkspace)
+        folders.append(context.workspace.folder)
+
+    agent = Agent(PromptModel(script=script), strategy="tool_calling", harness=True, deps_of=note)
+    agent.run("write", thread="t")
+    assert seen(agent.run("list", thread="t")) == ["a (1)"]
+    assert seen(agent.run("list", thread="u")) == seen(agent.run("list")) == ["There are no files yet."]
+    assert len({*folders}) == 3
+    assert all(one.is_dir() for one in folders)
     del agent
+    gc.collect()
+    assert not any(one.exists() for one in folders)
+
+
+def test_members_share_the_files_of_the_run_at_the_top(tmp_path: Path) -> None:
+    member = writer([("write_file", {"path": "a", "content": "1"})], Harness(workspace=tmp_path / "other"))
+    top = writer(
+        [("writer", {"query": "Begin"}), ("list_files", {})], Harness(workspace=tmp_path / "out"), tools=[member]
+    )
+    assert seen(top.run("Begin"))[1] == "a (1)"
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_kept_run_may_work_in_a_folder(tmp_path: Path) -> None:
+    calls = [("write_file", {"path": f"{at}", "content": "1"}) for at in range(2)]
+    with writer(calls, Harness(workspace=tmp_path / "out"), store=tmp_path / "runs.db") as agent:
+        assert [one["version"] for one in told(agent.run("Begin"))] == [1, 2]
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["0", "1"]

@@ -15,7 +15,7 @@ from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, sse
 from fakes.vendors import VendorServer
-from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
+from retinue import Agent, Context, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.schema.patterns import Constraint, Text
@@ -259,10 +259,13 @@ def test_a_prompt_that_is_too_long_is_shortened() -> None:
     def long(what: str) -> str:
         return f"{what}: " + "words " * 900
 
-    pages = Tool("look", long, effects="read")
+    pages, clearing = Tool("look", long, effects="read"), Context(summary=None)  # a script writes no notes
     for name in ("claude-opus-5-5", "claude-sonnet-4-5"):
         with VendorServer("anthropic", scripts=(LONG,), window=14_000) as server:
-            assert Agent(claude(server, name, effort="low"), [pages]).run("Look at all.").answer == LONG[-1].text
+            assert (
+                Agent(claude(server, name, effort="low"), [pages], context=clearing).run("Look at all.").answer
+                == LONG[-1].text
+            )
             assert "too_long" in refusals(server)
             assert set(refusals(server)) <= {"too_long", "thinking is bound to what came before"}
 

@@ -16,7 +16,7 @@ from fakes.engines import ENGINES, model
 from fakes.gemini_server import problems
 from fakes.scripted_server import Answer, ScriptedServer, sse
 from fakes.vendors import VendorServer
-from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
+from retinue import Agent, Context, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Retry
@@ -537,10 +537,10 @@ def look(what: str) -> str:
     return f"{what} is a town. " * 100
 
 
-def agent(played: VendorServer, **strategy: Any) -> Agent:
+def agent(played: VendorServer, *, context: Any = True, **strategy: Any) -> Agent:
     engine = PLAYED[played.vendor.name]
     one = PromptModel(played.model, engine=engine, base_url=played.url, api_key=played.key, effort="low")
-    return Agent(one, [add, look], strategy=ToolCalling(**strategy))
+    return Agent(one, [add, look], strategy=ToolCalling(**strategy), context=context)
 
 
 def test_a_fork_goes_on_at_every_gemini_and_from_it_elsewhere() -> None:
@@ -561,9 +561,9 @@ def test_a_fork_goes_on_at_every_gemini_and_from_it_elsewhere() -> None:
 
 def test_a_prompt_that_is_shortened_tears_no_call_from_its_signature_and_result() -> None:
     for name in ("gemini", "gemini-chat", "vertex"):
-        for window in (3_500, 5_500):
+        for window in (4_500, 5_500):
             with VendorServer(name, window=window) as played:
-                result = agent(played).run(QUESTION)
+                result = agent(played, context=Context(summary=None)).run(QUESTION)
                 assert (result.answer, {one.rule for one in played.refusals}) == (SCRIPT[-1].text, {"too_long"})
 
 

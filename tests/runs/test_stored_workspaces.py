@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select, update
 
 from fakes.kept_runs import add_run, new_run
 from fakes.recount import bytes_differences
-from retinue.errors import NotDone
+from retinue.core.workspace import WorkspaceError
 from retinue.limits.quotas import Limit, set_limits
 from retinue.runs.leases import acquire_epoch
 from retinue.runs.stored_workspace import StoredWorkspace
@@ -73,9 +73,9 @@ async def test_a_change_is_one_version_and_is_made_once(database: Database) -> N
     assert [tuple(one) for one in await files.list_files()] == [("c", 1, 2), ("d/b", 2, 1)]
     assert await files.read_files(["a", "c", "d/b"], 1) == {"a": b"1", "c": b"", "d/b": b"22"}
     assert await files.read_files(["a", "c", "d/b"]) == {"c": b"3", "d/b": b"22"}
-    with pytest.raises(NotDone, match="there is no file a"):
+    with pytest.raises(WorkspaceError, match="there is no file a"):
         await files.read_file("a")
-    with pytest.raises(NotDone, match="no version 3; the newest is 2"):
+    with pytest.raises(WorkspaceError, match="no version 3"):
         await files.read_file("a", 3)
 
 
@@ -84,16 +84,16 @@ async def test_a_file_is_no_folder(database: Database) -> None:
     await files.change_files({"a/b/c": b"", "a-b": b"", "f": b""}, "1")
     for number, (changes, said) in enumerate(
         [
-            ({"a": b""}, "there is a folder with this name, which has a/b/c"),
-            ({"a/b": b""}, "which has a/b/c"),
-            ({"a/b/c/d": b""}, "a/b/c is a file"),
+            ({"a": b""}, "a is a folder, with a/b/c"),
+            ({"a/b": b""}, "a/b is a folder, with a/b/c"),
+            ({"a/b/c/d": b""}, "a/b/c is a file, and cannot be a folder"),
             ({"x": b"", "x/y": b""}, "x is a file"),
             ({"f/g": b""}, "f is a file"),
             ({"big": bytes(20_000_001)}, "big would have 20,000,001 bytes; a file has at most 20,000,000"),
             ({f"n/{at}": b"" for at in range(9_998)}, "at most 10,000 files, and would have 10,001"),
         ]
     ):
-        with pytest.raises(NotDone, match=said):
+        with pytest.raises(WorkspaceError, match=said):
             await files.change_files(changes, f"bad {number}")
     change = await files.change_files({"a/b/c": None, "a": b"", "f": None, "f/g": b""}, "2")
     assert change.version == 2
@@ -131,12 +131,12 @@ async def test_a_tenant_keeps_no_more_than_it_may(database: Database) -> None:
     small = Quota(bytes=100)
     files = await begin(database, quota=small)
     await files.change_files({"a": b"a" * 5_000}, "1")  # compressed
-    with pytest.raises(NotDone, match="nothing is written: Storage limit reached: you may keep 100 bytes"):
+    with pytest.raises(WorkspaceError, match="nothing is written: Storage limit reached: you may keep 100 bytes"):
         await files.change_files({"b": bytes(range(256))}, "2")
     await files.change_files({"copy": b"a" * 5_000}, "3")  # which is kept already
     await database.write(partial(set_limits, tenant="t", limits=[Limit("bytes", "", 200)]))
     other = StoredWorkspace(database, files.run)
-    with pytest.raises(NotDone, match=r"nothing is written: You exceeded your current quota"):
+    with pytest.raises(WorkspaceError, match=r"nothing is written: You exceeded your current quota"):
         await other.change_files({"b": bytes(range(256))}, "4")
     assert await database.read(bytes_differences) == []
 

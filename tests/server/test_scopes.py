@@ -31,6 +31,7 @@ _POSTS = {
         /v1/runs/{run_id}/cancel
         /v1/runs/{run_id}/fork
         /v1/runs/{run_id}/submit_tool_outputs
+        /v1/runs/{run_id}/workspace/files
         /v1/threads
         /v1/threads/runs
         /v1/threads/{thread_id}

@@ -46,6 +46,10 @@ _PARTS = {
     "registered_tools": "tools",
     "secrets": "models",
     "processes": "models",
+    "workspaces": "runs",
+    "workspace_versions": "runs",
+    "workspace_files": "runs",
+    "workspace_blobs": "runs",
 }
 _watched: list[str] = []
 _watching = [False]
@@ -159,7 +163,9 @@ def row_of(served: Serving, table: Table, who: Customer) -> Mapping[str, Any] | 
     """A row of a table that has to do with `who`, as the database has it."""
     with served.database.engine.connect() as connection:
         own = f"tenant = '{who.tenant}'" if "tenant" in table.c else f"run_id = '{who.ids['run']}'"
-        own = {"secrets": "name = 'compaction'", "processes": "1 = 1"}.get(table.name, own)
+        version = f"workspace_id = '{who.ids['thread']}'"
+        others = {"secrets": "name = 'compaction'", "processes": "1 = 1", "workspace_versions": version}
+        own = others.get(table.name, own)
         found = connection.execute(text(f"SELECT * FROM {table.name} WHERE {own} LIMIT 1")).mappings().first()
         return None if found is None else dict(found)
 

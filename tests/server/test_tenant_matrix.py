@@ -132,6 +132,7 @@ def send(who: Customer, operation: Operation, filled: Mapping[Slot, str], **more
     by_name = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "path"}
     path = re.sub(r"\{(\w+)[^}]*\}", lambda found: quote(by_name.get(found[1], "agent-1")), operation.path)
     query = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "query"}
+    query |= {"path": "notes.txt"} if operation.path.endswith("/workspace/content") else {}
     more["headers"] = {slot.name: id_ for slot, id_ in filled.items() if slot.where == "header"} | more.get(
         "headers", {}
     )
@@ -233,6 +234,9 @@ def test_the_same_is_there_for_its_owner(two: tuple[Customer, Customer], operati
         return
     path = {slot: owner.ids[slot.kind] for slot in slots(operation) if slot.where == "path"}
     answer = send(owner, operation, path)
+    if operation.path.endswith("/results/{call_id}"):  # the call waits for its result: see test_context_kept
+        assert answer.status == 404, answer.text
+        return
     assert answer.status == 200, answer.text
     if path:
         assert (

@@ -36,7 +36,7 @@ def test_a_prompt_is_shown_as_it_was_sent_and_as_it_was_written() -> None:
     body = """const {spans} = m.foldRun(given);
         return spans.filter((one) => one.kind !== "tool").map((one) => {
             const prompt = m.promptOf(spans, one);
-            return [prompt.messages.length, m.sentOf(prompt).map((each) => [each.content, each.instead, each.fresh])];
+            return [prompt.messages.length, prompt.sent.map((each) => [each.content, each.instead, each.fresh])];
         });"""
     # the requests of steps 1 to 4, cleared, 5 to 7, summarized, and the last two
     prompts = evaluated(FOLD, body, shown())
@@ -66,7 +66,7 @@ def test_what_a_conversation_was_before_the_run_is_compacted_too() -> None:
     events = [event_object(Entry(at, 1.0, one), hidden=False, prompts=True) for at, one in enumerate(log, 1)]
     body = """const {spans} = m.foldRun(given);
         const prompts = spans.map((one) => m.promptOf(spans, one));
-        return [prompts[0].messages.map((one) => one.content), m.sentOf(prompts[1]).map((one) => one.content)];"""
+        return [prompts[0].messages.map((one) => one.content), prompts[1].sent.map((one) => one.content)];"""
     assert evaluated(FOLD, body, events) == [["Hi.", "Hello."], ["They met.", "And now?"]]
 
 

@@ -9,7 +9,19 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
 
 from core.test_events_kept import TEXT, events
-from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
+from retinue.core.events import (
+    Asked,
+    Called,
+    Compacted,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Started,
+    Stopped,
+)
 from retinue.core.run_context import TraceParent
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.telemetry.export import make_readable_span
@@ -32,6 +44,9 @@ ONES = st.one_of(
     st.builds(Resumed, STEPS, IDS, st.builds(Decision, st.sampled_from(["approve", "reject"]))),
     st.builds(Stopped, st.sampled_from(StopReason)),
     st.just(Finished("Because.", {})),
+    st.builds(
+        Compacted, STEPS, st.integers(-1, 1), st.sampled_from(["clear", "summary"]), st.just((0,)), st.just(("x",))
+    ),
     st.just(STARTED),
     events(TEXT),
 )

@@ -14,8 +14,9 @@ from playwright.sync_api import Browser
 
 from fakes import studio_browser
 from fakes.app_server import Serving
-from fakes.long_work import add_log, long_work
-from fakes.studio_scenes import agents, new_key, play
+from fakes.long_agents import OPEN, lead
+from fakes.long_work import add_long_work
+from fakes.studio_scenes import agents, ask, new_key, play, rests
 
 from .figures import measure, paced
 from .pictures import take
@@ -29,14 +30,16 @@ ROOT = Path(__file__).parents[2]
 @click.option("--figures/--no-figures", default=True, help="Measure.")
 def main(pictures: bool, figures: bool) -> None:
     """Take the pictures of docs/studio, and write how quick the studio is into bench/RESULTS.md."""
-    deployed = {**agents(), "paced": paced()}
+    deployed = {**agents(), "paced": paced(), "lead": lead()}
     with tempfile.TemporaryDirectory() as folder, Serving(Path(folder), deployed) as served:
         key = new_key(served, "all", "prompts")
         scenes = play(served, key)
-        work = add_log(served, "run_" + "f1" * 12, long_work())
+        work, helpers = add_long_work(served), ask(served, "lead", "See whether we can go in.", key)
+        OPEN.set()
+        rests(served, helpers, key)
         with studio_browser.browser() as browser:
             if pictures:
-                for name in take(browser, served.url, key, scenes, work, ROOT / "docs" / "studio"):
+                for name in take(browser, served.url, key, scenes, work, helpers, ROOT / "docs" / "studio"):
                     click.echo(name)
                 for name in _views(browser):
                     click.echo(name)

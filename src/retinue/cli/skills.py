@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from .._internal.pin_file import PINS, read_section
 from ..config.file_check import list_skill_folders
-from ..errors import DataError, UsageError
-from ..harness.skills import PIN_COMMAND, Skill, describe_change, load_skills, pin_skills
+from ..errors import UsageError
+from ..harness.skills import Skill, describe_change, load_skills, pin_skills
 from .option_types import PATH
 from .output import table_lines
 
 _PATH = click.argument("path", type=PATH)
-
-
-class _Found(NamedTuple):
-    skills: tuple[Skill, ...]
-    pins: Path
-    changes: dict[str, str]  # by skill: why it is not as it was approved
 
 
 @click.group("skills")
@@ -32,34 +25,34 @@ def command() -> None:
     """
 
 
-def _find(path: Path) -> _Found:
-    folders, pins = [path] if path.is_dir() else list_skill_folders(path), path.absolute().parent / PINS
-    if not folders:
+def _find(path: Path) -> tuple[list[Path], Path]:
+    """Return the folders of the skills, and the file of approved ones."""
+    if not (folders := [path] if path.is_dir() else list_skill_folders(path)):
         raise UsageError(f"{path}: its agents have no skills; name some with harness: {{skills: FOLDER}}")
-    skills, approved = load_skills(folders), read_section(pins, "skills", PIN_COMMAND) or {}
-    return _Found(skills, pins, {one.name: why for one in skills if (why := describe_change(one, pins, approved))})
+    return folders, path.absolute().parent / PINS
+
+
+def _compare(path: Path) -> list[tuple[Skill, str]]:
+    """Return the skills, and in what each is not as it was approved."""
+    folders, pins = _find(path)
+    approved = read_section(pins, "skills") or {}
+    return [(one, describe_change(one, pins, approved)) for one in load_skills(folders)]
 
 
 @command.command("list")
 @_PATH
 def list_(path: Path) -> None:
     """List the skills at PATH, and whether they are approved."""
-    found = _find(path)
-    states = {name: "CHANGED" if "changed" in why else "new" for name, why in found.changes.items()}
-    rows = [(one.name, states.get(one.name, "approved"), str(len(one.files)), one.description) for one in found.skills]
-    for line in table_lines(("NAME", "STATE", "FILES", "DESCRIPTION"), rows, ("FILES",), fits=True):
+    rows = [(one.name, why.partition(":")[0] or "approved", one.description) for one, why in _compare(path)]
+    for line in table_lines(("NAME", "STATE", "DESCRIPTION"), rows, fits=True):
         click.echo(line)
 
 
 @command.command()
 @_PATH
 def check(path: Path) -> None:
-    """Say what is wrong with the skills at PATH, and which were changed since they were approved. The exit status is 0
-    if there is nothing."""
-    found = _find(path)
-    if found.changes and read_section(found.pins, "skills", PIN_COMMAND) is not None:
-        raise DataError("\n".join(f"{name}: {why}" for name, why in found.changes.items()))
-    click.echo(f"{path}: no problems found in {len(found.skills)} skill{'s' * (len(found.skills) != 1)}")
+    """Say what is wrong with the skills at PATH, and which are not as approved. The exit status is 0 if nothing is."""
+    click.echo(f"{path}: no problems found; skills: {len(load_skills(*_find(path)))}")
 
 
 @command.command()
@@ -67,13 +60,17 @@ def check(path: Path) -> None:
 @click.option("--yes", is_flag=True, help="Approve without asking.")
 def pin(path: Path, yes: bool) -> int:
     """Show the skills at PATH that are new or changed, and approve them. The exit status is 0 only if all are."""
-    found = _find(path)
-    for one in found.skills:
-        if one.name in found.changes:
-            click.echo(f"{one.name} ({found.changes[one.name].partition('; review')[0]})\n    {one.description}")
-            click.echo("".join(f"    {one.folder / file}\n" for file, _ in one.files), nl=False)
-    if found.changes and not (yes or click.confirm(f"Approve these {len(found.changes)}?", err=True)):
+    pins, compared = _find(path)[1], _compare(path)
+    if not any(why for _, why in compared):
+        click.echo("already approved")
+        return 0
+    for one, why in compared:
+        if why:
+            click.echo(
+                "\n    ".join([f"{one.name}: {why}", one.description, *(str(one.folder / at) for at, _ in one.files)])
+            )
+    if not yes and not click.confirm("Approve these?", err=True):
         return 1
-    pin_skills(found.skills, found.pins)
-    click.echo(f"approved, in {found.pins}" if found.changes else "already approved")
+    pin_skills([one for one, _ in compared], pins)
+    click.echo(f"approved, in {pins}")
     return 0

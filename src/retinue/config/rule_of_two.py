@@ -97,6 +97,8 @@ class _Labeller:
                 else:
                     labelled += self._label_named_tools(item, agent, within)
         labelled += [(tool.name, self._label_reference(tool, within)) for tool in list_worker_tools(agent)]
+        if getattr(getattr(agent.params.harness, "shell", None), "network", None):
+            labelled.append(("run_command", frozenset(["untrusted", "effects"])))
         for name, labels in labelled:
             approved = asked is True or (isinstance(asked, list) and name in asked)
             yield name, labels - {"effects"} if approved else labels

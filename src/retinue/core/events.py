@@ -51,7 +51,7 @@ class Started(WithFields):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(WithFields):
+class Asked:
     """The model is asked; `messages` are the new ones in this `prompt` (numbered from 0). `closing`: this is the last
     allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check beside the steps. `shortened`
     is that of a former version: the messages are those of a prompt that was shortened to so many characters."""
@@ -62,7 +62,7 @@ class Asked(WithFields):
     closing: bool = False
     problem: str = ""
     aside: bool = False
-    shortened: Annotated[int, UNSAID] = 0
+    shortened: int = 0
 
 
 Tier = Literal["clear", "summary", "drop"]

@@ -19,22 +19,16 @@ def list_work_lines(data: Any) -> Iterator[tuple[str, str]]:
         case {"todos": list(items)}:
             for item in items:
                 match item:
-                    case {"text": str(text), "status": str(state)} if state in _MARKS:
-                        mark, ink = _MARKS[state]
-                        yield f"{mark} {text}", ink
-    match data:
+                    case {"text": str(text), "status": "completed" | "in_progress" | "pending" as state}:
+                        yield f"{_MARKS[state][0]} {text}", _MARKS[state][1]
         case {"workspace": {"changed": list(files)}}:
-            yield from map(_describe_file, files[:_MOST])
+            for file in files[:_MOST]:
+                match file:
+                    case {"path": str(path), "size": None}:
+                        yield f"- {path}", ODD
+                    case {"path": str(path), "size": int(size), "was": int(was)}:
+                        yield f"~ {path} ({was:,} → {size:,} bytes)", DOING
+                    case {"path": str(path), "size": int(size)}:
+                        yield f"+ {path} ({size:,} bytes)", GOOD
             if len(files) > _MOST:
                 yield f"and {len(files) - _MOST} more files", DIM
-
-
-def _describe_file(file: Any) -> tuple[str, str]:
-    match file:
-        case {"path": str(path), "size": None}:
-            return f"- {path}", ODD
-        case {"path": str(path), "size": int(size), "was": int(was)}:
-            return f"~ {path} ({was:,} → {size:,} bytes)", DOING
-        case {"path": str(path), "size": int(size)}:
-            return f"+ {path} ({size:,} bytes)", GOOD
-    return "?", DIM

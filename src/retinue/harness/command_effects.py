@@ -20,14 +20,15 @@ _READING = frozenset(
 _GIT = frozenset("blame describe diff grep log ls-files ls-tree rev-parse shortlog show status".split())
 _WRITING_OPTIONS: Mapping[str, str] = {
     "find": r"-(?:delete|exec|ok|fprint|fls).*",
-    "sort": r"-\w*o.*|--output.*|--compress.*",
+    "sort": r"-\w*o.*|--[oc].*",
     "tree": r"-\w*o.*",
     "rg": r"--pre.*",
     "date": r"-\w*s.*|--set.*",
-    "git": r"--output.*|-O.*|--open.*|--ext-diff|--textconv",
+    "git": r"--ou.*|-O.*|--open.*|--ext-diff|--textconv",
 }
 _TOKEN = re.compile(
-    r"""[ \t]*(?:(?P<quiet>[12]?>(?:&1|/dev/null))|(?P<joint>\|\|?|&&|;)|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
+    r"""[ \t]*(?:(?P<quiet>[12]?(?:>&1|> ?/dev/null)(?=[\s;|&]|$))|(?P<joint>\|\|?|&&|;)"""
+    r"""|(?P<word>(?:'[^'\n]*'|"[^"$`\\\n]*"|\\[^\n]|[\w./,:=@%+~*?^\[\]-])+))"""
 )
 
 

@@ -1,7 +1,7 @@
 """A workspace in a folder of this machine, out of which nothing leads: no path, and no symbolic link.
 
 Each part of a path is opened below the one before it, without following links, so that it does not matter when somebody
-puts a link there, such as a command of the agent. Versions are counted; the contents of older ones are not kept.
+puts a link there. Versions are counted; the contents of older ones are not kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from errno import ELOOP, ENOTDIR
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 from .._internal.concurrency import run_in_thread
 from ..core.workspace import (
@@ -26,41 +25,36 @@ from ..core.workspace import (
     MOST_FILES,
     ChangedFile,
     WorkspaceChange,
+    WorkspaceError,
     WorkspaceFile,
-    check_size,
+    normalize_changes,
     normalize_path,
 )
-from ..errors import NotDone, UsageError
+from ..errors import UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for a writer
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _KEPT = 100  # temporary workspaces of an agent
 
 
-class _State(NamedTuple):
-    """By which a file that was changed is known: a file that is replaced is another one, even within a tick."""
-
-    size: int
-    changed_at: int
-    inode: int
-
-
 class FolderWorkspace:
-    """The files of a `folder`, which is made. `version` is that of an earlier drive of the run."""
+    """The files of a `folder`, which is made. `version` is that of an earlier drive of the run, whose changes are not
+    known here. What others change in the folder is a version of its own once it is seen."""
 
     def __init__(self, folder: str | Path, version: int = 0) -> None:
         self.folder = Path(folder).expanduser().resolve()
         self.version = version
+        self._seen: dict[str, tuple[os.stat_result, int]] = {}  # the files, and the versions that changed them
         self._changes: dict[str, WorkspaceChange] = {}
         self._lock = threading.Lock()  # members write at the same time
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"the workspace {folder} cannot be made: {error.strerror}") from error
-        self._seen = {path: (state, version) for path, state in self._scan()}
 
     async def list_files(self, version: int | None = None) -> Sequence[WorkspaceFile]:
-        """Return the files of the newest version. Raises `NotDone` for any other."""
+        """Return the files of the newest version. Raises `WorkspaceError` for any other."""
         self._check(version)
         return await run_in_thread(self._list)
 
@@ -71,74 +65,58 @@ class FolderWorkspace:
         return {path: content for path, content in found.items() if content is not None}
 
     async def read_file(self, path: str, version: int | None = None) -> bytes:
-        """Return the content of a file. Raises `NotDone` if there is none."""
-        self._check(version)
-        content = await run_in_thread(partial(self._read, normalize_path(path)))
-        if content is None:
-            raise NotDone(f"there is no file {path[:200]}")
-        return content
+        """Return the content of a file. Raises `WorkspaceError` if there is none."""
+        for content in (await self.read_files([path], version)).values():
+            return content
+        raise WorkspaceError(f"there is no file {path[:200]}")
 
     async def change_files(self, changes: Mapping[str, bytes | None], key: str) -> WorkspaceChange:
-        """Write and remove files, one after the other. An earlier drive's change is not known here."""
-        wanted = {normalize_path(path): content for path, content in changes.items()}
-        for path, content in wanted.items():
-            check_size(path, content or b"")
-        return await run_in_thread(partial(self._change, wanted, key))
+        """Write and remove files, one after the other."""
+        return await run_in_thread(partial(self._change, normalize_changes(changes), key))
 
     async def find_change(self, key: str) -> WorkspaceChange | None:
-        """Return the change that was made under this key by this drive."""
+        """Return the change that was made under this key."""
         return self._changes.get(key)
-
-    async def note_changes(self, key: str) -> WorkspaceChange:
-        """Make what others changed in the folder since it was last looked at a version of its own."""
-        return await run_in_thread(partial(self._change, {}, key))
 
     def _check(self, version: int | None) -> None:
         if version not in (None, self.version):
-            raise NotDone(f"a folder has only the newest version of its files, {self.version}, not {version}")
+            raise WorkspaceError(f"a folder has only the newest version of its files, {self.version}, not {version}")
 
-    def _scan(self) -> Iterator[tuple[str, _State]]:
+    def _scan(self) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the files by their paths. Links and what is no file are left out."""
         found = 0
         for place, _, names, held in os.fwalk(self.folder, follow_symlinks=False):
             inside = Path(place).relative_to(self.folder)
             for name in names:
-                with suppress(OSError, NotDone):  # gone meanwhile, or no path of ours
-                    path = normalize_path(str(inside / name))
-                    said = os.stat(name, dir_fd=held, follow_symlinks=False)
+                with suppress(OSError, WorkspaceError):  # gone meanwhile, or no path of ours
+                    path, said = normalize_path(str(inside / name)), os.lstat(name, dir_fd=held)
                     if stat.S_ISREG(said.st_mode):
                         found += 1
-                        yield path, _State(said.st_size, said.st_mtime_ns, said.st_ino)
+                        yield path, said
             if found > MOST_FILES:
-                raise NotDone(f"the workspace {self.folder.name} has more than {MOST_FILES:,} files")
+                raise WorkspaceError(f"the workspace {self.folder.name} has more than {MOST_FILES:,} files")
 
     def _list(self) -> list[WorkspaceFile]:
-        new = (None, self.version)  # whatever changed it since, it is as this version has it
-        listed = [(path, state, self._seen.get(path, new)) for path, state in self._scan()]
-        return sorted(
-            WorkspaceFile(path, state.size, version if before == state else self.version)
-            for path, state, (before, version) in listed
-        )
+        with self._lock:
+            found, before = dict(self._scan()), self._seen
+            new = {path for path, said in found.items() if path not in before or _is_other(before[path][0], said)}
+            self.version += bool(before and new)
+            self._seen = {
+                path: (said, self.version if path in new else before[path][1]) for path, said in found.items()
+            }
+            return sorted(WorkspaceFile(path, said.st_size, since) for path, (said, since) in self._seen.items())
 
     def _change(self, wanted: Mapping[str, bytes | None], key: str) -> WorkspaceChange:
         with self._lock:
-            if key in self._changes:
-                return self._changes[key]
-            for path, content in wanted.items():
-                if self._read(path) != content:
-                    self._write(path, content)
-            now, before = dict(self._scan()), self._seen
-            changed = sorted(path for path in {**before, **now} if now.get(path) != before.get(path, (None,))[0])
-            self.version += 1
-            stays = {path: (state, before[path][1]) for path, state in now.items() if path not in changed}
-            self._seen = stays | {path: (now[path], self.version) for path in changed if path in now}
-            files = [
-                ChangedFile(
-                    path, now[path].size if path in now else None, before[path][0].size if path in before else None
-                )
-                for path in changed
-            ]
-            self._changes[key] = WorkspaceChange(self.version, tuple(files))
+            if key not in self._changes:
+                before = {path: self._read(path) for path in wanted}
+                changed = sorted(path for path, content in wanted.items() if content != before[path])
+                self.version += 1
+                for path in changed:
+                    self._write(path, wanted[path])
+                sizes = [tuple(None if one is None else len(one) for one in (wanted[at], before[at])) for at in changed]
+                files = tuple(ChangedFile(path, *both) for path, both in zip(changed, sizes, strict=True))
+                self._changes[key] = WorkspaceChange(self.version, files)
             return self._changes[key]
 
     def _read(self, path: str) -> bytes | None:
@@ -147,7 +125,7 @@ class FolderWorkspace:
             try:
                 said = os.fstat(file)
                 if not stat.S_ISREG(said.st_mode) or said.st_size > MOST_BYTES:
-                    raise NotDone(f"{path} is no file of at most {MOST_BYTES:,} bytes")
+                    raise WorkspaceError(f"{path} is no file of at most {MOST_BYTES:,} bytes")
                 with os.fdopen(file, "rb", closefd=False) as opened:
                     return opened.read()
             finally:
@@ -155,22 +133,22 @@ class FolderWorkspace:
         return None
 
     def _write(self, path: str, content: bytes | None) -> None:
-        """Replace or remove a file: one that is a link is itself replaced, never what it leads to."""
         with self._open_folder(path, makes=content is not None) as (held, name):
             if content is None:
                 os.unlink(name, dir_fd=held)
                 return
             part = f".{secrets.token_hex(8)}.part"
-            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=held)
+            opened = os.open(part, _NEW, 0o666, dir_fd=held)
             try:
                 with os.fdopen(opened, "wb") as file:
                     with suppress(FileNotFoundError):  # it stays executable
-                        os.fchmod(opened, os.stat(name, dir_fd=held, follow_symlinks=False).st_mode & 0o777)
+                        os.fchmod(opened, os.lstat(name, dir_fd=held).st_mode & 0o777)
                     file.write(content)
                 os.replace(part, name, src_dir_fd=held, dst_dir_fd=held)
             except OSError:
                 os.unlink(part, dir_fd=held)
                 raise
+            self._seen[path] = os.lstat(name, dir_fd=held), self.version
 
     @contextmanager
     def _open_folder(self, path: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
@@ -190,9 +168,14 @@ class FolderWorkspace:
             raise
         except OSError as error:
             why = "a link or a file is in the way" if error.errno in (ENOTDIR, ELOOP) else error.strerror
-            raise NotDone(f"{path} cannot be used: {why}") from error
+            raise WorkspaceError(f"{path} cannot be used: {why}") from error
         finally:
             os.close(held)
+
+
+def _is_other(one: os.stat_result, two: os.stat_result) -> bool:
+    """Whether a file was changed: one that is replaced is another one, even within a tick of the clock."""
+    return any(getattr(one, name) != getattr(two, name) for name in ("st_size", "st_mtime_ns", "st_ino"))
 
 
 # ── temporary ones ───────────────────────────────────────────────────────────────────────────────
@@ -204,9 +187,8 @@ def temporary_workspace(owner: object, name: str) -> FolderWorkspace:
     """Return the workspace of this name in a folder that is deleted with its `owner`, with this process, or once there
     are many newer ones and nobody uses it."""
     if id(owner) not in _temporary:
-        _temporary[id(owner)] = {}
         weakref.finalize(owner, _temporary.pop, id(owner), None)
-    kept = _temporary[id(owner)]
+    kept = _temporary.setdefault(id(owner), {})
     if name not in kept:
         kept[name] = FolderWorkspace(mkdtemp(prefix="retinue-workspace-"))
         weakref.finalize(kept[name], _remove, kept[name].folder, os.getpid())

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .folder_workspace import FolderWorkspace, temporary_workspace
-from .helpers import Helpers
-from .sandbox import Sandbox
-from .shell import SHELL_WORDS, make_run_command, run_command
-from .skills import Skill, describe_skills, load_skills, make_read_skill
-from .todos import write_todos
-from .workspace_tools import WORKSPACE_TOOLS, WORKSPACE_WORDS
+
+if TYPE_CHECKING:
+    from .helpers import Helpers
+    from .sandbox import Sandbox
+    from .skills import Skill
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -49,36 +49,29 @@ class Harness:
     def __post_init__(self) -> None:
         if self.shell is not False and self.workspace is False:
             raise UsageError("harness: the shell runs commands in a workspace: give it one, or say shell=False")
-        pins = None if self.pins is None else Path(self.pins)
         for name in ("skills", "agents_files"):
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str | Path) else tuple(given))
-        object.__setattr__(self, "found_skills", load_skills(self.skills, pins))  # type: ignore[arg-type]
+        object.__setattr__(self, "found_skills", self._find_skills() if self.skills else ())
+
+    def _find_skills(self) -> tuple[Skill, ...]:
+        from .skills import load_skills
+
+        return load_skills(self.skills, None if self.pins is None else Path(self.pins))  # type: ignore[arg-type]
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of its pieces."""
-        helpers = Helpers() if self.helpers is True else self.helpers
-        return [
-            *(WORKSPACE_TOOLS if self.workspace is not False else ()),
-            *([self._make_shell()] if self.shell is not False else ()),
-            *([make_read_skill(self.found_skills)] if self.found_skills else ()),
-            *([write_todos] if self.todos else ()),
-            *(helpers.tools if helpers else ()),
-        ]
+        from .pieces import list_tools  # which are imported when an agent has them
 
-    def _make_shell(self) -> Tool:
-        if self.shell is True and not self.found_skills:
-            return run_command
-        mounts = {f"skills/{one.name}": one.copy_verified for one in self.found_skills}
-        return make_run_command(self.shell if isinstance(self.shell, Sandbox) else Sandbox(), mounts)
+        return list_tools(self.workspace is not False, self.shell, self.found_skills, self.todos, self.helpers)
 
     @property
     def instructions(self) -> str:
         """What a model is told of its pieces, beyond the descriptions of the tools."""
-        has_shell = self.shell is not False
-        files, commands = WORKSPACE_WORDS if self.workspace is not False else "", SHELL_WORDS if has_shell else ""
-        return "\n\n".join(filter(None, (files, commands, describe_skills(self.found_skills, shell=has_shell))))
+        from .pieces import write_instructions
+
+        return write_instructions(self.workspace is not False, self.shell is not False, self.found_skills)
 
     @property
     def folder(self) -> Path | None:
@@ -93,10 +86,8 @@ def read_harness(given: Harness | bool | None) -> Harness | None:
 
 def wants_workspace(harness: Harness | None, tools: Iterable[Tool]) -> bool:
     """Whether an agent has a workspace: by its harness, or by one of the tools alone."""
-    own = [one.something for one in WORKSPACE_TOOLS]
-    return bool(harness and harness.workspace is not False) or any(
-        getattr(tool.something, "needs_workspace", False) or tool.something is one for tool in tools for one in own
-    )
+    own = any(getattr(tool.something, "needs_workspace", False) for tool in tools)
+    return own or (harness is not None and harness.workspace is not False)
 
 
 def open_folder(harness: Harness | None, owner: object, name: str, version: int) -> FolderWorkspace:

@@ -17,11 +17,11 @@ from .._internal.concurrency import run_in_thread
 from ..core.run_context import RunContext, change_key
 from ..core.tools.result import ToolReturn
 from ..core.tools.tool import Tool
-from ..core.workspace import Workspace, WorkspaceChange
-from ..errors import NotDone, UsageError
+from ..core.workspace import ChangedFile, Workspace, WorkspaceChange
+from ..errors import NotDone, ToolError, UsageError
 from .checkout import Checkout, check_out
 from .command_effects import find_effects
-from .sandbox import CommandEnd, Sandbox
+from .sandbox import Sandbox
 
 _LISTED, _LEFT = 40, 10  # files that a result names: changed ones, and those that are not kept
 _SECONDS = 60.0  # of a command, unless the model says otherwise
@@ -29,7 +29,7 @@ _Seconds = Annotated[float, Field(gt=0)]
 Mounts = Mapping[str, Callable[[], Path]]
 SHELL_WORDS = (
     "run_command runs shell commands in a sandbox, in the folder of the workspace. Each starts anew: what it started "
-    "ends with it, and only regular files of the workspace stay."
+    "ends with it, and only the files of the workspace stay (no links, no empty folders)."
 )
 
 
@@ -43,7 +43,7 @@ def make_run_command(sandbox: Sandbox = Sandbox(), mounts: Mounts | None = None)
         return await run_in_workspace(context.workspace, command, seconds, sandbox, mounts or {}, context.report)
 
     run_command.needs_workspace = True  # type: ignore[attr-defined]
-    network = f"It reaches {', '.join(sandbox.network)} over HTTP(S)" if sandbox.network else "It has no network"
+    network = f"It reaches {', '.join(sandbox.network)} over HTTPS" if sandbox.network else "It has no network"
     return Tool(
         "run_command",
         run_command,
@@ -72,15 +72,16 @@ async def run_in_workspace(
     async with check_out(workspace, int(sandbox.disk)) as checkout:
         try:
             folders = {path: await run_in_thread(find_folder) for path, find_folder in mounts.items()}
-            await run_in_thread(checkout.make_places, list(folders))
         except (UsageError, OSError) as error:
             raise NotDone(f"the command was not run: {error}") from error
         end = await sandbox.run(command, checkout.base, seconds=seconds, changes=changes, mounts=folders, tell=tell)
-        said = [_describe_end(end), end.output.strip("\n")]
+        stopped = f"Stopped: {end.stopped}. " if end.stopped else ""
+        said = [f"{stopped}Exit code {end.exit} after {end.seconds:.1f} s.", end.output.strip("\n")]
         data: dict[str, Any] = {"command": {"exit": end.exit, "seconds": end.seconds, "cut": end.left_out > 0}}
         if changes:
-            change, notes = await _keep_changes(workspace, checkout, sandbox)
-            said += notes
+            change, left = await _keep_changes(workspace, checkout, sandbox)
+            files = [] if change is None else [_describe_file(one) for one in change.files]
+            said += [_list_some("Files changed", files, _LISTED), _list_some("Not kept", left, _LEFT)]
             data |= {"workspace": change.data} if change is not None else {}
     return ToolReturn("\n".join(filter(None, said)), data)
 
@@ -88,38 +89,30 @@ async def run_in_workspace(
 async def _keep_changes(
     workspace: Workspace, checkout: Checkout, sandbox: Sandbox
 ) -> tuple[WorkspaceChange | None, list[str]]:
-    """Make what a command changed a version of the workspace, and say what that is, or why it cannot be."""
-    change: WorkspaceChange | None = None
+    """Make what a command changed a version of the workspace. Return it, and what is not kept, with the reasons."""
     problem = await run_in_thread(sandbox.find_excess, checkout.base)
     if not problem:
-        found = await run_in_thread(checkout.collect)
+        changed, left = await run_in_thread(checkout.collect)
+        # With a key of its own: a command that a person lets run again has run again, and its files are those of now.
+        key = f"{change_key()}/{secrets.token_hex(4)}"
         try:
-            if found.files:
-                # Its own key: a command that a person lets run again has run again, so its files are those of now.
-                change = await workspace.change_files(found.files, f"{change_key()}/{secrets.token_hex(4)}")
-                checkout.accept(found.files, change.version)
-            return change, [*_list_changes(change), *_list_left(found.left)]
-        except UsageError as error:
+            change = await workspace.change_files(changed, key) if changed else None
+        except (UsageError, ToolError) as error:
             problem = str(error)
+        else:
+            checkout.accept(changed, change.version if change is not None else 0)
+            return change, left
     checkout.is_spoilt = True
-    return None, [f"None of its changes were kept, the files are as they were before: {problem}."]
+    return None, [f"all that it changed, since {problem}; the files are as they were before"]
 
 
-def _describe_end(end: CommandEnd) -> str:
-    stopped = f"Stopped: {end.stopped}. " if end.stopped else ""
-    return f"{stopped}Exit code {end.exit} after {end.seconds:.1f} s."
+def _describe_file(file: ChangedFile) -> str:
+    return f"{file.path} ({'removed' if file.size is None else f'{file.size:,} bytes'})"
 
 
-def _list_changes(change: WorkspaceChange | None) -> list[str]:
-    files = change.files if change is not None else ()
-    named = [f"{one.path} ({'removed' if one.size is None else f'{one.size:,} bytes'})" for one in files[:_LISTED]]
-    more = f" and {len(files) - _LISTED:,} more" if len(files) > _LISTED else ""
-    return [f"Files changed: {', '.join(named)}{more}."] if files else []
-
-
-def _list_left(left: Sequence[str]) -> list[str]:
-    more = f" and {len(left) - _LEFT:,} more" if len(left) > _LEFT else ""
-    return [f"Not kept: {', '.join(left[:_LEFT])}{more}."] if left else []
+def _list_some(title: str, items: Sequence[str], most: int) -> str:
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
+    return f"{title}: {', '.join(items[:most])}{more}." if items else ""
 
 
 run_command = make_run_command()

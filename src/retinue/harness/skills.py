@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.message_text import suggest_name
-from .._internal.pin_file import read_section, write_section
+from .._internal.pin_file import COMMANDS, read_section, write_section
 from .._internal.source_text import Found, fail
 from .._internal.yaml_text import read_text
 from ..core.tools.tool import Tool
@@ -32,7 +32,6 @@ from ..errors import DataError, NotDone, UsageError
 from ..strategies.prompting.injection_guard import neutralize
 
 MAIN = "SKILL.md"
-PIN_COMMAND = "retinue skills pin"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _TEXTS = {"name": 64, "description": 1_024, "license": 2_000, "compatibility": 500}  # and their characters at most
@@ -77,7 +76,7 @@ class Skill:
         if hashlib.sha256(content).hexdigest() != known[path]:
             raise NotDone(
                 f"the skill {self.name} was changed while it was in use ({path}), so it is refused until a person has "
-                f"reviewed it, with {PIN_COMMAND}, and started this program again"
+                f"reviewed it, with {COMMANDS['skills']}, and started this program again"
             )
         return content
 
@@ -96,18 +95,16 @@ def _copy_skill(skill: Skill) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(skill.read_bytes(path))
         copy.chmod(0o444 | (skill.folder / path).stat().st_mode & 0o111)
-    made.chmod(0o755)
+    for folder in (made, *filter(Path.is_dir, made.rglob("*"))):  # the sandbox may be another user
+        folder.chmod(0o755)
     return made
-
-
-# ── finding and reading them ─────────────────────────────────────────────────────────────────────
 
 
 def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[Skill, ...]:
     """Return the skills in folders, each of which is a skill or has some beneath, sorted by name. If a file of `pins`
     names skills, each must be as it was approved there. Raises `DataError` with all problems, one a line."""
     skills, problems = dict[str, Skill](), list[str]()
-    approved = None if pins is None else read_section(pins, "skills", PIN_COMMAND)
+    approved = None if pins is None else read_section(pins, "skills")
     for folder in (one for path in paths for one in _find_folders(Path(path).resolve(), problems)):
         try:
             found = _read_skill(folder)
@@ -117,7 +114,7 @@ def load_skills(paths: Iterable[str | Path], pins: Path | None = None) -> tuple[
         if (other := skills.setdefault(found.name, found)) is not found:
             problems.append(f"{folder}: {found.name!r} is also the name of the skill in {other.folder}")
         if pins is not None and approved is not None and (why := describe_change(found, pins, approved)):
-            problems.append(f"{folder}: {why}")
+            problems.append(f"{folder}: {why} (review it, and approve it with: {COMMANDS['skills']})")
     if len(skills) > _MOST_SKILLS:
         problems.append(f"these are {len(skills)} skills; an agent has at most {_MOST_SKILLS}")
     if problems:
@@ -223,16 +220,13 @@ def _find_text_problem(value: Any, most: int) -> str:
     return f"the character U+{ord(hidden):04X} cannot be seen; leave it out" if hidden else ""
 
 
-# ── what a model is told ─────────────────────────────────────────────────────────────────────────
-
-
-def describe_skills(skills: Sequence[Skill], *, shell: bool) -> str:
-    """Return what instructions say of skills; empty without any. With a `shell`, commands find their files."""
+def describe_skills(skills: Sequence[Skill], *, mounted: bool) -> str:
+    """Return what instructions say of skills; empty without any. If they are `mounted`, commands find their files."""
     if not skills:
         return ""
     room = max(60, _LISTED // len(skills))
     lines = [f"- {one.name}: {_shorten(neutralize(one.description), room)}" for one in skills]
-    where = " Its files are in skills/NAME/ where commands run; they cannot be changed." if shell else ""
+    where = " Its files are in skills/NAME/ where commands run; they cannot be changed." if mounted else ""
     return "\n".join([_ABOUT + where, *lines])
 
 
@@ -270,15 +264,12 @@ def make_read_skill(skills: Iterable[Skill]) -> Tool:
     return Tool("read_skill", read_skill, effects="read", max_result=_RESULT)
 
 
-# ── what a person approved ───────────────────────────────────────────────────────────────────────
-
-
 def pin_skills(skills: Iterable[Skill], pins: Path) -> None:
     """Approve skills as they are, in the file `pins`, and forget those whose folders are gone. Raises `DataError`."""
-    known = read_section(pins, "skills", PIN_COMMAND) or {}
+    known = read_section(pins, "skills") or {}
     kept = {key: one for key, one in known.items() if (pins.resolve().parent / key / MAIN).exists()}
     new = {_name_pin(one, pins): {"description": one.description, "files": dict(one.files)} for one in skills}
-    write_section(pins, "skills", dict(sorted((kept | new).items())), PIN_COMMAND)
+    write_section(pins, "skills", dict(sorted((kept | new).items())))
 
 
 def describe_change(skill: Skill, pins: Path, approved: Mapping[str, Any]) -> str:
@@ -286,16 +277,9 @@ def describe_change(skill: Skill, pins: Path, approved: Mapping[str, Any]) -> st
     match approved.get(_name_pin(skill, pins)):
         case {"files": dict(before)}:
             now = dict(skill.files)
-            changes = [f"{one} is gone" for one in before if one not in now]
-            changes += [
-                f"{one} is {'another' if one in before else 'new'}" for one in now if before.get(one) != now[one]
-            ]
-            if not changes:
-                return ""
-            said = f"it was changed since it was approved: {_shorten(', '.join(changes), 300)}"
-        case _:
-            said = "it is not approved yet"
-    return f"{said}; review it, and approve it with: {PIN_COMMAND}"
+            other = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+            return f"changed since it was approved: {_shorten(', '.join(other), 300)}" if other else ""
+    return "not approved yet"
 
 
 def _name_pin(skill: Skill, pins: Path) -> str:

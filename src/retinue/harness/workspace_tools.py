@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from .._internal.concurrency import run_in_thread
 from ..core.run_context import change_key, current_run
@@ -25,45 +23,39 @@ WORKSPACE_WORDS = (
 _SHOWN, _MOST = 16_000, 17_000  # characters of what a model is shown at a time, with what is said about it
 _LISTED, _FOUND, _WIDE = 400, 100, 400  # files; places; characters of a line that was found
 _AT_ONCE, _SEARCHED = 100, 1_000_000  # files that are read together; bytes of one that is searched
-_COMPARED = 20_000  # lines among which the nearest is looked for
-_Line = Annotated[int, Field(ge=1)]
+_COMPARED, _BEGINNING, _LIKE = 2_000, 100, 0.5  # lines that are compared, their characters, and what is like another
 
 
 @tool(effects="read", polls=True, max_result=_MOST)
 async def list_files(folder: str = "") -> str:
     """List the files of the workspace with their sizes in bytes; of all folders, or of one."""
-    files, below = await _find_workspace().list_files(), f"{normalize_path(folder)}/" if folder.strip("./ ") else ""
-    found = [one for one in files if one.path.startswith(below)]
-    if not found:
-        return f"There are no files in {below}." if below else "There are no files yet."
+    below = f"{normalize_path(folder)}/" if folder.strip("./ ") else ""
+    found = [one for one in await _find_workspace().list_files() if one.path.startswith(below)]
     found.sort(key=lambda one: ("/." in f"/{one.path}", one.path))  # hidden ones last
     lines = [f"{one.path} ({one.size:,})" for one in found[:_LISTED]]
-    return _join(lines, f"… {{}} of {len(found):,} files are shown: name a folder, or use search_files", len(found))
+    more = f"… {{}} of {len(found):,} files are shown: name a folder, or use search_files"
+    return _join(lines, more, len(found)) or (f"There are no files in {below}." if below else "There are no files yet.")
 
 
 @tool(effects="read", polls=True, max_result=_MOST)
-async def read_file(path: str, first_line: _Line = 1, last_line: _Line | None = None) -> str:
+async def read_file(path: str, first_line: int = 1, last_line: int | None = None) -> str:
     """Read a text file of the workspace, or some of its lines (the first is 1); look at an image or a PDF."""
     content = await _find_workspace().read_file(path)
-    text = _decode(content)
-    if text is None:
+    if (text := _decode(content)) is None:
         return take_file(content, path)
-    lines = text.split("\n")
-    if lines[-1] == "" and len(lines) > 1:
-        lines.pop()
-    if first_line > len(lines):
-        raise NotDone(f"{path} has only {len(lines):,} lines")
-    wanted = lines[first_line - 1 : last_line]
-    most = f"… {path} has {len(lines):,} lines, of which {first_line:,} to {{}} are shown"
-    return _join(wanted, most, len(wanted), first_line - 1) or "(The file is empty.)"
+    lines = text.removesuffix("\n").split("\n")
+    if not 1 <= first_line <= len(lines):
+        raise NotDone(f"{path} has the lines 1 to {len(lines):,}, and no line {first_line:,}")
+    wanted = lines[first_line - 1 : max(first_line, last_line or len(lines))]
+    more = f"… {path} has {len(lines):,} lines, of which {first_line:,} to {{}} are shown"
+    return _join(wanted, more, len(wanted), first_line - 1) or "(The file is empty.)"
 
 
 @tool(effects="idempotent", polls=True)
 async def write_file(path: str, content: str) -> ToolReturn:
     """Write a file of the workspace as a whole; what it had before is replaced."""
-    workspace = _find_workspace()
-    change = await workspace.change_files({path: content.encode("utf-8", "replace")}, change_key())
-    return _describe(change, f"{path} is written.")
+    written = content.encode("utf-8", "replace")
+    return _describe(await _find_workspace().change_files({path: written}, change_key()), f"{path} is written.")
 
 
 @tool(effects="idempotent", polls=True)
@@ -72,12 +64,11 @@ async def edit_file(path: str, old: str, new: str) -> ToolReturn:
     workspace, key = _find_workspace(), change_key()
     change = await workspace.find_change(key)
     if change is None:  # else an earlier drive of this run made it, and died
-        text = _decode(await workspace.read_file(path))
-        if text is None:
+        if (text := _decode(await workspace.read_file(path))) is None:
             raise NotDone(f"{path} is no text, so it cannot be edited")
         if "\r\n" in text and "\r" not in old:
             old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-        if problem := _find_problem(text, old, new):
+        if problem := await run_in_thread(_find_problem, text, old, new):
             raise NotDone(f"{path} is not changed: {problem}")
         change = await workspace.change_files({path: text.replace(old, new).encode("utf-8", "replace")}, key)
     return _describe(change, f"{path} is changed.")
@@ -93,12 +84,13 @@ async def search_files(pattern: str, among: Literal["contents", "names"] = "cont
         found = [one.path for one in there if _matches(one.path, pattern)]
     else:
         found = await _search(workspace, [one for one in there if one.size <= _SEARCHED], pattern)
-    if not found:
-        return f"Nothing matches in {len(there):,} files."
-    return _join(found[:_FOUND], "… there is more: {} are shown; say more exactly what you look for", len(found))
+    more = "… there is more: {} are shown; say more exactly what you look for"
+    return _join(found[:_FOUND], more, len(found)) or f"Nothing matches in {len(there):,} files."
 
 
 WORKSPACE_TOOLS = (list_files, read_file, write_file, edit_file, search_files)
+for _one in WORKSPACE_TOOLS:
+    _one.something.needs_workspace = True
 
 
 def _find_workspace() -> Workspace:
@@ -126,9 +118,8 @@ def _join(lines: Sequence[str], more: str, total: int, before: int = 0) -> str:
     for line in lines:
         if room < len(line) and shown:
             break
-        shown.append(
-            line if len(line) <= room else f"{line[:room]} … ({len(line) - room:,} more characters of this line)"
-        )
+        cut = f" … ({len(line) - room:,} more characters of this line)" if len(line) > room else ""
+        shown.append(line[:room] + cut)
         room -= len(line) + 1
     further = [more.format(f"{before + len(shown):,}")] if len(shown) < total else []
     return "\n".join([*shown, *further])
@@ -138,37 +129,27 @@ def _find_problem(text: str, old: str, new: str) -> str:
     """Return why `old` cannot be replaced in `text`, or an empty string."""
     if not old or old == new:
         return "`old` is empty" if not old else "`old` and `new` are the same"
-    count = text.count(old)
-    if count > 1:
-        places = [f"{text.count(chr(10), 0, at) + 1:,}" for at in _find_all(text, old)][:10]
-        return f"`old` occurs {count:,} times, in lines {', '.join(places)}: give more of the text around it"
-    if count == 1:
-        return ""
+    parts = text.split(old)
+    if len(parts) > 2:
+        places = [f"{old.join(parts[:at]).count(chr(10)) + 1:,}" for at in range(1, min(len(parts), 11))]
+        return f"`old` occurs {len(parts) - 1:,} times, in lines {', '.join(places)}: give more of the text around it"
     there = " `new` is in it already." if new and new in text else ""
-    return f"`old` occurs 0 times.{there}{_show_nearest(text.splitlines(), old.splitlines())}"
+    return "" if len(parts) == 2 else f"`old` occurs 0 times.{there}{_show_nearest(text, old)}"
 
 
-def _find_all(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + len(part))
-
-
-def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """Return where in the file a text is most like the first line that is wanted, and what is there."""
-    first = next((one.strip() for one in wanted if one.strip()), "")[:_WIDE]
-    matcher = SequenceMatcher(b=first, autojunk=False)
-    best, place = 0.5, -1
+def _show_nearest(text: str, old: str) -> str:
+    """Return where in a text a line is most like the first one of `old`, and what is there."""
+    lines, wanted = text.splitlines(), old.strip().splitlines()
+    matcher = SequenceMatcher(b=wanted[0].strip()[:_BEGINNING] if wanted else "", autojunk=False)
+    best, place = _LIKE, -1
     for at, line in enumerate(lines[:_COMPARED]):
-        matcher.set_seq1(line.strip()[:_WIDE])
+        matcher.set_seq1(line.strip()[:_BEGINNING])
         if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (like := matcher.ratio()) > best:
             best, place = like, at
     if place < 0:
         return " Nothing in it is like that: read the file."
-    end = place + max(1, min(len(wanted), 20))
-    shown = "\n".join(line[:_WIDE] for line in lines[place:end])
-    return f" The nearest is in lines {place + 1:,} to {min(end, len(lines)):,}:\n{shown}"
+    shown = [line[:_WIDE] for line in lines[place : place + min(len(wanted), 20)]]
+    return f" The nearest is in lines {place + 1:,} to {place + len(shown):,}:\n" + "\n".join(shown)
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -178,7 +159,7 @@ def _matches(path: str, pattern: str) -> bool:
 
 async def _search(workspace: Workspace, files: Sequence[WorkspaceFile], pattern: str) -> list[str]:
     """Return the lines that match, at least one more than are shown if there are more. RE2 takes time in proportion to
-    the text, whatever a model asks for. Raises `NotDone` for a pattern that is none."""
+    the text, whatever a model asks for."""
     try:
         matcher = compile_pattern(pattern)
     except DataError as error:

@@ -17,7 +17,6 @@ from ..errors import DataError
 from .schema_conversion import convert_schema
 
 MAX_TOOL = 65_536  # characters of a tool's definition
-_WRITTEN_BY = "retinue pin FILE"
 _ODD = re.compile(r"[-./ ]")
 _TOOL = re.compile(r"[A-Za-z0-9_]{1,64}")
 _EFFECTS = ("read", "idempotent", "once")
@@ -106,7 +105,7 @@ Pins = dict[str, dict[str, Offer]]
 
 def read_pins(path: Path) -> Pins:
     """Read the approved tools, by server and tool; empty if there are none. Raises `DataError`."""
-    servers = read_section(path, "servers", _WRITTEN_BY) or {}
+    servers = read_section(path, "servers") or {}
     for server, tools in servers.items():
         if not isinstance(tools, dict):
             raise DataError(f"{path}: {server}: want a mapping of tools")
@@ -121,7 +120,7 @@ def _read_pin(place: str, name: str, one: Any) -> Offer:
         case {"sha256": str(sha256), "description": str(description), "schema": dict(schema), "effects": str(effects)}:
             offer = Offer(name, description, schema, effects)  # type: ignore[arg-type]
         case _:
-            raise DataError(f"{place}: want sha256, description, schema and effects; write it with: {_WRITTEN_BY}")
+            raise DataError(f"{place}: want sha256, description, schema and effects; write it with: retinue pin FILE")
     if offer.effects not in _EFFECTS:
         raise DataError(f"{place}: effects: want {', '.join(_EFFECTS)}")
     if offer.sha256 != sha256:
@@ -137,4 +136,4 @@ def write_pins(path: Path, pins: Pins) -> None:
         return {name: getattr(offer, name) for name in names}
 
     servers = {server: {one.name: describe(one) for one in tools.values()} for server, tools in pins.items()}
-    write_section(path, "servers", servers, _WRITTEN_BY)
+    write_section(path, "servers", servers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -186,21 +186,25 @@ def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
     known."""
     if budget.cost is None:
         return
-    models, left, seen = [model], list(tools), set[int]()
-    while left:
-        tool = left.pop()
-        if is_member(tool) and id(tool.something) not in seen:
-            seen.add(id(tool.something))
-            spec: RunSpec = tool.something.run_spec()
-            models.append(spec.model)
-            left += spec.tools
-    for one in models:
+    for one in (model, *(spec.model for spec in list_members(tools))):
         if find_price(one) is None:
             raise UsageError(
                 f"a budget of cost needs the prices of the model {one.name!r}: give it "
                 "price={'input': …, 'output': …}, for a million tokens each "
                 "(pip install 'retinue[facts]' brings those of many hosted models)"
             )
+
+
+def list_members(tools: Iterable[Tool]) -> Iterator[RunSpec]:
+    """Yield what the members among `tools`, and theirs, are made of, each once."""
+    left, seen = list(tools), set[int]()
+    while left:
+        tool = left.pop()
+        if is_member(tool) and id(tool.something) not in seen:
+            seen.add(id(tool.something))
+            spec: RunSpec = tool.something.run_spec()
+            yield spec
+            left += spec.tools
 
 
 class Specified(Protocol):

@@ -60,6 +60,12 @@ async def ask_for_summary(model: Model, task: SummaryTask, messages: Sequence[Me
     return None, used
 
 
+async def summarize(model: Model, task: SummaryTask) -> Summary:
+    """Return a summary by `model`, where no hooks judge."""
+    reply, used = await ask_for_summary(model, task, write_request(task))
+    return Summary(usage=used) if reply is None else read_summary(task, reply, used)
+
+
 def read_summary(task: SummaryTask, reply: Reply, usage: Usage) -> Summary:
     """Return the summary in a reply: its quotes of the user that are true, with former ones, and its notes. Without a
     text if there is none, or it is no shorter than what it is to stand for."""

@@ -25,7 +25,7 @@ from ..store.run_belongings import copy_belongings
 from ..store.run_queries import find_run, insert_run
 from ..store.run_row import REGARDLESS, RunRow
 from ..store.usage_sums import count_run, mark_counted
-from ..store.workspaces import copy_version, find_version_at, place_of
+from ..store.workspaces import copy_version, find_version, place_of
 from .cancellation import cancel_run
 
 
@@ -137,7 +137,7 @@ def _files_version(connection: Connection, files: str, log: Sequence[Entry], kep
     last = max((one.place for one in kept if one.place is not None), default=0)
     done = find_last_version(entry.event for entry in log[: last + 1])
     later = filter(None, (find_last_version([entry.event]) for entry in log[last + 1 :]))
-    return max(done, min(find_version_at(connection, files, log[last].at), next(later, sys.maxsize) - 1))
+    return max(done, min(find_version(connection, files, log[last].at), next(later, sys.maxsize) - 1))
 
 
 def _entries(log: Sequence[Entry], kept: Sequence[KeptEvent]) -> list[Entry]:

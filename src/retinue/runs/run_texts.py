@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection
 
 from .._internal.concurrency import run_in_thread
 from ..core.events import Compacted
@@ -19,13 +19,10 @@ from ..errors import StoreUnavailable
 from ..limits import LimitReached
 from ..limits.quotas import check_bytes
 from ..store.database import Database
-from ..store.event_log import Fenced
 from ..store.run_row import RunRow
-from ..store.tables import run_texts, runs
+from ..store.run_texts import find_text, put_text
 from ..store.tenant_view import TenantView
 from .log_writer import ParkedRuns
-
-_AT_ONCE = 500  # digests that are looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class StoredTexts:
         """Keep a result; that of the same call is replaced. Return why it cannot be, or an empty text. Raises `Fenced`
         if another process has the run by now."""
         data, tries = await run_in_thread(pack_text, text), 0
-        work = partial(put_text, run=self.run, key=name_result(self.run.id, call), call=call, data=data)
+        work = partial(_put, run=self.run, key=name_result(self.run.id, call), call=call, data=data)
         while True:
             try:
                 await self.database.write(work)
@@ -61,7 +58,7 @@ class StoredTexts:
         """Keep what stands for a conversation, for other runs of the same agent and user."""
         data = pack_text(json.dumps([to_json(one) for one in made]))
         with suppress(StoreUnavailable, LimitReached):  # the next run makes it again
-            await self.database.write(partial(put_text, run=self.run, key=digest, call=None, data=data))
+            await self.database.write(partial(_put, run=self.run, key=digest, call=None, data=data))
 
     async def find_summary(self, digests: Sequence[str]) -> Sequence[Compacted]:
         """Return what stands for the longest of these beginnings."""
@@ -70,35 +67,7 @@ class StoredTexts:
         return [one for one in events if isinstance(one, Compacted)]
 
 
-def put_text(connection: Connection, run: RunRow, key: str, call: str | None, data: bytes) -> None:
-    """Keep a text of a run. Raises `Fenced` if another drive has it, and `LimitReached` if it is too much."""
-    held = select(runs.c.id).where(runs.c.id == run.id, runs.c.epoch == run.epoch).with_for_update(read=True)
-    if connection.execute(held).first() is None:
-        raise Fenced(run.id)
+def _put(connection: Connection, run: RunRow, key: str, call: str | None, data: bytes) -> None:
+    """Keep a text of a run. Raises `Fenced`, and `LimitReached` if its tenant keeps too much."""
     check_bytes(connection, TenantView(run.tenant), len(data))
-    connection.execute(delete(run_texts).where(run_texts.c.run_id == run.id, run_texts.c.key == key))
-    values = {"run_id": run.id, "tenant": run.tenant, "key": key, "call_id": call, "content": data}
-    connection.execute(insert(run_texts).values(values))
-
-
-def find_text(connection: Connection, run: RunRow, keys: Sequence[str], agent: str | None = None) -> bytes | None:
-    """Return the last of these texts that a run of the same user has, and of the same `agent`."""
-    mine = [run_texts.c.tenant == run.tenant, runs.c.user.is_not_distinct_from(run.user)]
-    mine += [] if agent is None else [runs.c.agent == agent]
-    with_runs = run_texts.join(runs, runs.c.id == run_texts.c.run_id)
-    for end in range(len(keys), 0, -_AT_ONCE):
-        some = keys[max(0, end - _AT_ONCE) : end]
-        query = select(run_texts.c.key).select_from(with_runs).where(*mine, run_texts.c.key.in_(some))
-        there = {*connection.execute(query).scalars()}
-        if (key := next((one for one in reversed(some) if one in there), None)) is not None:
-            content = select(run_texts.c.content).select_from(with_runs).where(*mine, run_texts.c.key == key)
-            found: bytes | None = connection.execute(content.limit(1)).scalar()
-            return found
-    return None
-
-
-def find_call_text(connection: Connection, run_id: str, call: str) -> bytes | None:
-    """Return the whole result of a call of a run, if it is kept."""
-    query = select(run_texts.c.content).where(run_texts.c.run_id == run_id, run_texts.c.call_id == call)
-    found: bytes | None = connection.execute(query.limit(1)).scalar()
-    return found
+    put_text(connection, run, key, call, data)

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from .._internal.concurrency import run_in_thread
-from ..core.workspace import WorkspaceChange, WorkspaceFile, check_size, normalize_path
-from ..errors import NotDone
+from ..core.workspace import WorkspaceChange, WorkspaceError, WorkspaceFile, normalize_changes, normalize_path
 from ..limits import LimitReached
 from ..limits.quotas import check_workspace
 from ..store import workspaces
@@ -35,7 +34,7 @@ class StoredWorkspace:
     quota: Quota | None = None
 
     async def list_files(self, version: int | None = None) -> Sequence[WorkspaceFile]:
-        """Return the files of a version, sorted. Raises `NotDone` if it is not there."""
+        """Return the files of a version, sorted. Raises `WorkspaceError` if it is not there."""
         return await self._read(workspaces.list_files, version=version)
 
     async def read_files(self, paths: Iterable[str], version: int | None = None) -> Mapping[str, bytes]:
@@ -45,10 +44,10 @@ class StoredWorkspace:
         return await run_in_thread(partial(workspaces.unpack, kept))
 
     async def read_file(self, path: str, version: int | None = None) -> bytes:
-        """Return the content of a file. Raises `NotDone` if there is none."""
+        """Return the content of a file. Raises `WorkspaceError` if there is none."""
         for content in (await self.read_files([path], version)).values():
             return content
-        raise NotDone(f"there is no file {path[:200]}")
+        raise WorkspaceError(f"there is no file {path[:200]}")
 
     async def find_change(self, key: str) -> WorkspaceChange | None:
         """Return the change that was made under this key."""
@@ -56,7 +55,8 @@ class StoredWorkspace:
 
     async def change_files(self, changes: Mapping[str, bytes | None], key: str) -> WorkspaceChange:
         """Write and remove files as one new version, once."""
-        packed = await run_in_thread(partial(_pack, changes))
+        wanted = normalize_changes(changes)
+        packed = await run_in_thread(partial(workspaces.pack, wanted))
         return await self.database.write(partial(self._change, packed=packed, key=key))
 
     async def _read(self, work: Callable[..., T], **values: Any) -> T:
@@ -76,15 +76,6 @@ class StoredWorkspace:
             try:
                 check_workspace(connection, view, size)
             except LimitReached as error:
-                raise NotDone(f"nothing is written: {error}") from error
+                raise WorkspaceError(f"nothing is written: {error}") from error
 
         return workspaces.change_files(connection, self.run, packed, key, check)
-
-
-def _pack(changes: Mapping[str, bytes | None]) -> dict[str, workspaces.Blob | None]:
-    """Return changes as they are kept. Raises `NotDone` for a path that is none, or a file that is too large."""
-    wanted = {normalize_path(path): content for path, content in changes.items()}
-    return {
-        path: None if content is None else workspaces.Blob.of(check_size(path, content))
-        for path, content in wanted.items()
-    }

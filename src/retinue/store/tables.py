@@ -243,16 +243,13 @@ run_images = _of_runs(
     "run_images", Column("image_id", String(64), primary_key=True), Index("runs_of_image", "tenant", "image_id")
 )
 
-# the files that a thread, a conversation or a run works with, under its id: the newest `version`, and its number of
-# `files`
+# the files that a thread, a conversation or a run works with, under its id
 workspaces = Table(
     "workspaces",
     metadata,
     Column("id", String(64), primary_key=True),
     Column("tenant", String(64), nullable=False),
     *(Column(f"{table[:-1]}_id", String(64), _part_of(f"{table}.id"), unique=True) for table in _HAVE_FILES),
-    Column("version", Integer, nullable=False),
-    Column("files", Integer, nullable=False),
 )
 
 # `key` is that of the change: the same one is made once
@@ -289,7 +286,7 @@ workspace_blobs = Table(
     Column("id", String(64), primary_key=True),
     Column("created_at", _TIME, nullable=False),
     Column("content", LargeBinary, nullable=False),
-    Index("workspace_blobs_by_age", "created_at"),
+    Index("workspace_blobs_by_age", "created_at", "tenant", "id"),  # what is old is found without its contents
 )
 
 # what an agent remembers of an `owner`: a user ("user:NAME") or a thread ("thread:ID"). `part` counts the agent's

@@ -109,7 +109,7 @@ def month_begin(at: float) -> int:
     return day_of(at) - datetime.fromtimestamp(at, UTC).day + 1
 
 
-USING = ("replied", "observed", "retried", "stopped", "judged")
+USING = ("replied", "observed", "retried", "stopped", "judged", "compacted")
 """The kinds of events that may say what was used."""
 
 

@@ -12,7 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from ..core.events import (
+    Asked,
+    Called,
+    Compacted,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Started,
+    Stopped,
+)
 from ..core.run_context import TraceParent, current_run, derive_span_id, derive_trace_id, idempotency_key
 from ..core.run_result import RESTING, find_ending
 from ..core.values import AgentAction, StopReason, Usage, sum_usages
@@ -148,7 +161,7 @@ class RunSpans:
         """Take note of the log's next event; `at` is its time in Unix nanoseconds."""
         self._began = self._began or at
         match event:
-            case Started() | Asked() | Retried() | Replied():
+            case Started() | Asked() | Compacted() | Retried() | Replied():
                 self._see_request(at, event)
             case Called():
                 self._actions[event.action.id] = event.action
@@ -176,7 +189,7 @@ class RunSpans:
                 if event.reason not in RESTING or not self._traced.rests:
                     self._end(at, event, event)
 
-    def _see_request(self, at: int, event: Started | Asked | Retried | Replied) -> None:
+    def _see_request(self, at: int, event: Started | Asked | Compacted | Retried | Replied) -> None:
         if self._texts is not None:
             self._texts.note(event)
         match event:
@@ -188,6 +201,11 @@ class RunSpans:
                 self._end_chat(at, None, "context_length_exceeded")  # one that is open was too long for the window
                 self._chat = _Open(at, event)
                 self._requests += 1
+            case Compacted():
+                self._used.append(event.usage)
+                values: dict[str, Value] = {"retinue.tier": event.tier, "retinue.before": event.before}
+                values |= {"retinue.after": event.after} | _collect_usage_values(event.usage)
+                self._events.append(SpanEvent("retinue.compacted", at, values))
             case Retried():
                 self._used.append(event.usage)
                 if self._chat is not None:

@@ -8,14 +8,14 @@ results of its calls."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import UsageError
 from ..events import EARLIER
-from ..protocols import Model
+from ..protocols import Model, Summary, SummaryTask
 from ..tools.long_results import HEAD, READ_RESULT, find_name
-from ..values import Message, Reply, Usage
+from ..values import UNUSED, Message, Reply, Usage
 from .sent_prompts import SentPrompt, measure_message
 
 REPLY = 512  # tokens reserved for a reply that has no limit of its own
@@ -23,13 +23,15 @@ _CHARACTERS = 3.0  # of a token, before an engine has counted
 _GOAL = 0.5  # of a tier's share: how much is left after it
 _WORTH = 0.1  # of a tier's share: what it has to bring
 _LINE = 240  # characters of a result that is not worth clearing
+_WORDS = 1_500  # characters of what a summary's model is told
 _CUT = " … (shortened) … "
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How an agent's prompts stay within its model's window. Each tier has a share of the window; `None` turns it off.
-    The conversation before a run may take half of the window, so of it the shares count half.
+    """How an agent's prompts stay within its model's window. Each tier has a share of the window, or a number of tokens
+    above 1; `None` turns it off. The conversation before a run may take half of the window, so of it the shares count
+    half.
 
     Args:
         results: A result that is longer than this is kept beside the log. The model is shown its beginning and reads on
@@ -39,7 +41,7 @@ class Context:
         drop: From a prompt that is longer, the oldest turns are dropped.
         model: The model that summarizes; by default the agent's.
 
-    Raises `UsageError` for a share that is not above 0 and at most 1.
+    Raises `UsageError` for what is no number above 0.
     """
 
     results: float | None = 0.25
@@ -51,12 +53,15 @@ class Context:
     def __post_init__(self) -> None:
         for name in ("results", "clear", "summary", "drop"):
             share = getattr(self, name)
-            if share is not None and not (isinstance(share, int | float) and 0 < share <= 1):
-                raise UsageError(f"context: {name}: want a share of the window (0.5) or None, not {share!r:.40}")
+            if share is not None and not (isinstance(share, int | float) and share > 0):
+                raise UsageError(f"context: {name}: want a share (0.5), tokens or None, not {share!r:.40}")
 
     def limit_results(self, window: int | None) -> int | None:
         """Return how many characters of a result a model with this window is shown at once; `None` for no limit."""
-        return None if self.results is None or window is None else max(HEAD, int(self.results * window * _CHARACTERS))
+        if self.results is None or (window is None and self.results <= 1):
+            return None
+        tokens = self.results if self.results > 1 else self.results * (window or 0)
+        return max(HEAD, int(tokens * _CHARACTERS))
 
 
 def read_context(given: Context | bool) -> Context:
@@ -78,6 +83,12 @@ class Window:
         if self.tokens is None:
             return None
         return int((self.tokens - min(max_tokens or REPLY, self.tokens // 2)) * self._per_token)
+
+    def limit(self, share: float | None, room: int | None) -> int | None:
+        """Return the characters of a tier's share of the room, or of its tokens; `None` if nothing limits it."""
+        if share is None or (room is None and share <= 1):
+            return None
+        return int(share * (room or 0) if share <= 1 else min(share * self._per_token, room or math.inf))
 
     def count(self, characters: int) -> int:
         """Return about how many tokens a text has."""
@@ -191,18 +202,32 @@ def strip_files(message: Message) -> Message:
     return replace(message, files=(), state=None) if message.files or message.state else message
 
 
-def split_messages(messages: Sequence[Message], most: int) -> Iterator[list[Message]]:
+async def summarize_in_pieces(
+    summarize: Callable[[SummaryTask], Awaitable[Summary]], task: SummaryTask, room: int
+) -> Summary:
+    """Return a summary of messages, made in several requests of at most `room` characters if they are too long for
+    one: each tells the former one again."""
+    most = max(_WORDS, int(0.8 * room) - _WORDS - int(task.tokens * _CHARACTERS))
+    summary, used = Summary(pinned=task.pinned), UNUSED
+    for piece in _split_messages(task.messages, most):
+        before = (Message("user", summary.text),) if summary.text else ()
+        summary = await summarize(replace(task, messages=(*before, *piece), pinned=summary.pinned))
+        used += summary.usage
+        if not summary.text:
+            break
+    return replace(summary, usage=used)
+
+
+def _split_messages(messages: Sequence[Message], most: int) -> Iterator[list[Message]]:
     """Yield the messages in pieces of at most `most` characters; the middle of one that is longer is cut out."""
     piece: list[Message] = []
-    left = most
     for one in messages:
         if len(one.content) > most:
             one = replace(one, content=one.content[: most - most // 3] + _CUT + one.content[-(most // 3) :])
-        if piece and measure_message(one) > left:
+        if piece and sum(map(measure_message, (*piece, one))) > most:
             yield piece
-            piece, left = [], most
+            piece = []
         piece.append(one)
-        left -= measure_message(one)
     if piece:
         yield piece
 
@@ -215,16 +240,25 @@ def choose_dropped(sent: SentPrompt, limit: int, keeps: Collection[str]) -> Mapp
     dropped if it does not fit; if that is not enough, what is left is cut."""
     fixed, question = _find_fixed(sent, keeps), find_question(sent)
     turns = [one for one in _list_turns(sent)[:-1] if fixed.isdisjoint(one) and sent.summary not in one]
-    spared = next((one for one in reversed(turns) if one[0] < question), [])
+    earlier = [one for one in turns if one[0] < question]
     excess, slack = sent.size - limit, limit - int(limit * _GOAL)
     found: dict[int, str] = {}
-    for turn in turns:
-        if excess + slack > 0 and turn is not spared:
-            excess -= sum(map(sent.measure, turn))
-            found |= dict.fromkeys((at for at in turn if sent.show(at) is not None), "")
-    cut = dict(_cut_texts(sent, excess, fixed | found.keys()))
-    gained = sum(sent.measure(at) - len(text) for at, text in cut.items())
-    return found | cut | (dict.fromkeys(spared, "") if gained < excess else {})
+
+    def drop(turns: Sequence[Sequence[int]], slack: int) -> None:
+        nonlocal excess
+        for turn in turns:
+            if excess + slack > 0:
+                excess -= sum(len(found[at]) if at in found else sent.measure(at) for at in turn)
+                found.update(dict.fromkeys((at for at in turn if sent.show(at) is not None), ""))
+
+    drop(earlier[:-1], slack)
+    for at, text in _cut_texts(sent, excess, fixed | found.keys()):
+        excess -= sent.measure(at) - len(text)
+        found[at] = text
+    if excess > 0:
+        drop([one for one in turns if one[0] > question], slack)
+    drop(earlier[-1:], 0)
+    return found
 
 
 def _list_turns(sent: SentPrompt) -> list[list[int]]:

@@ -12,24 +12,22 @@ from ..protocols import Effects, Summary, SummaryTask
 from ..run_context import current_run
 from ..run_texts import digest_history
 from ..tools.long_results import READ_RESULT, find_name
-from ..values import UNUSED, Message
 from .compaction import (
     Context,
     Window,
     choose_cleared,
     choose_dropped,
     choose_summarized,
-    split_messages,
     strip_files,
+    summarize_in_pieces,
 )
 from .deadline import Deadline
 from .sent_prompts import SentPrompt
 
 _TIERS: tuple[Tier, ...] = ("clear", "summary", "drop")
-_WORDS = 1_500  # characters of what a summary's model is told
 _LEAST = 64  # tokens of a summary
 _SHORT = 0.25  # of the room, of whose half a conversation may take a tier's share: below, none is looked up
-_REFUSED = 0.9  # of the size of a prompt that an engine refused: what is taken for the room
+_REFUSED = 0.7  # of the size of a prompt that an engine refused: what is taken for the room
 
 
 class Compactor:
@@ -99,10 +97,9 @@ class Compactor:
 
     async def _make(self, tier: Tier, sent: SentPrompt, room: int | None, step: int) -> Compacted | None:
         """Return what a tier does about a prompt that has less `room` than it needs, if it is due."""
-        share: float | None = getattr(self._context, tier)
-        if share is None or room is None or sent.size <= share * room:
+        limit = self.window.limit(getattr(self._context, tier), room)
+        if limit is None or sent.size <= limit:
             return None
-        limit = int(share * room)
         if tier == "summary":
             return await self._summarize(sent, limit, step)
         if tier == "clear":
@@ -117,7 +114,10 @@ class Compactor:
         told = [strip_files(one) for at in places if (one := sent.show(at)) is not None]
         summary = Summary()
         if not self._meter.find_forcing_limit(self._deadline.left):
-            summary = await self._deadline.wait(self._tell_notes(told, sent.pinned, limit, step))
+            tokens = max(_LEAST, self.window.count(limit // 4))
+            task = SummaryTask(tuple(told), self._users, sent.pinned, tokens, step)
+            work = summarize_in_pieces(self._effects.summarize, task, self.window.room(tokens) or limit)
+            summary = await self._deadline.wait(work)
         if not summary.text:
             dropped = {} if self._context.drop is None else choose_dropped(sent, limit, self._keeps)
             made = self._describe(sent, step, "drop", dropped, spent=bool(summary.usage))
@@ -130,20 +130,6 @@ class Compactor:
             digest = digest_history(sent.messages[: max(after.shown) + 1])[-1]
             await current_run().kept_texts.keep_summary(digest, after.write_shown())
         return made
-
-    async def _tell_notes(self, told: Sequence[Message], pinned: tuple[str, ...], limit: int, step: int) -> Summary:
-        """Return a summary of messages, made in several requests if they are too long for one."""
-        tokens = max(_LEAST, self.window.count(limit // 4))
-        room = int(0.8 * (self.window.room(tokens) or limit)) - _WORDS - limit // 4
-        summary, used = Summary(pinned=pinned), UNUSED
-        for piece in split_messages(told, max(_WORDS, room)):
-            before = [Message("user", summary.text)] if summary.text else []
-            task = SummaryTask((*before, *piece), self._users, summary.pinned, tokens, step)
-            summary = await self._effects.summarize(task)
-            used += summary.usage
-            if not summary.text:
-                break
-        return replace(summary, usage=used)
 
     def _describe(
         self, sent: SentPrompt, step: int, tier: Tier, texts: Mapping[int, str], *, spent: bool = False
@@ -158,7 +144,7 @@ class Compactor:
 
     async def _find_known(self, sent: SentPrompt, room: int | None) -> Sequence[Compacted]:
         """Return what stands for the longest known beginning of a conversation that is no short one."""
-        share = self._context.summary
-        if share is None or room is None or sent.size <= share * room * _SHORT:
+        limit = self.window.limit(self._context.summary, room)
+        if limit is None or sent.size <= limit * _SHORT:
             return ()
         return await current_run().kept_texts.find_summary(digest_history(sent.messages))

@@ -12,7 +12,7 @@ from ..events import Called, Judged, Observed, Paused, Resumed, Stopped, call_of
 from ..protocols import Effects
 from ..run_context import current_run
 from ..tools.delegation import Pending, stop_reason
-from ..tools.long_results import cut_result
+from ..tools.long_results import cut_result, shorten_result
 from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Interrupted
 from .event_stream import with_reports
@@ -248,7 +248,8 @@ class ToolTurn:
         try:
             if not seen.direct and seen.call_id in self._actions:
                 most = self._effects.result_limit(self._current(seen.call_id).tool)
-                seen = await cut_result(seen, most, reads_on=self.reads_on)
+                seen = shorten_result(observation, most)  # if it is cancelled meanwhile
+                seen = await cut_result(observation, most, reads_on=self.reads_on)
             seen = await self._effects.helpers.tell_ended(seen) if last else seen
         except asyncio.CancelledError:  # the call was made, and the log has to say so
             await self._effects.tell(Observed(self._step, seen))

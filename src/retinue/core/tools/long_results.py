@@ -27,12 +27,18 @@ async def cut_result(observation: Observation, most: int, *, reads_on: bool) -> 
     if len(text) <= most:
         return observation
     if problem := await here.kept_texts.keep_result(observation.call_id, text):
-        return replace(observation, text=f"{text[:most]} … ({len(text) - most:,} more characters, not kept: {problem})")
+        return shorten_result(observation, most, f", not kept: {problem}")
     if not reads_on:
-        return replace(observation, text=f"{text[:most]} … ({len(text) - most:,} more characters)", size=len(text))
+        return replace(shorten_result(observation, most), size=len(text))
     shown = min(most // 2, HEAD)
     told = f"{text[:shown]} …\n{describe_rest(name_result(here.run, observation.call_id), shown, len(text))}"
     return replace(observation, text=told, size=len(text))
+
+
+def shorten_result(observation: Observation, most: int, why: str = "") -> Observation:
+    """Return an observation with at most so many characters of its result, which says how many there are more."""
+    text, more = observation.text, len(observation.text) - most
+    return observation if more <= 0 else replace(observation, text=f"{text[:most]} … ({more:,} more characters{why})")
 
 
 def describe_rest(name: str, shown: int, size: int) -> str:

@@ -17,13 +17,13 @@ from ...config.builder import Builder
 from ...config.references import SPEECH, find_speech, list_exposed, peel_speech
 from ...config.specs import AgentSpec, FileSpec
 from ...core.protocols import Flow, Task, act
-from ...core.tools.delegation import is_member
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, AgentFinish
 from ...errors import DataError, NodeFailed, UsageError
 from ...executor import NoModel
 from ...memory import ConversationMemory, EntityMemory
 from ...pipelines import Pipeline
+from ...run.spec import list_members
 from ...teams.graph_flow import GraphFlow
 
 logger = logging.getLogger(__name__)
@@ -40,6 +40,13 @@ class Deployment:
     extensible: frozenset[str] = frozenset()
     ears: Mapping[str, SpeechToText] = field(default_factory=dict)
     voices: Mapping[str, TextToSpeech] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, agent in self.agents.items():
+            for spec in (agent.run_spec(), *list_members(agent.tools)):
+                if spec.harness is not None and spec.harness.folder is not None:
+                    there = f"harness.workspace: all who are served would share the folder {spec.harness.folder}"
+                    raise UsageError(f"{name} cannot be served: {there}; want true, for files of each thread or run")
 
     @classmethod
     def load(cls, target: Target | Path) -> Deployment:
@@ -62,8 +69,7 @@ class Deployment:
             if speech := next((one for one in steps if isinstance(one, SpeechToText | TextToSpeech)), None):
                 raise UsageError(f"{name} cannot be served: its {type(speech).__name__} reads and writes files here")
         agents = {name: copy.copy(as_agent(part)) for name, part in parts.items()}
-        for name, agent in agents.items():
-            _check_workspace(name, agent)
+        for agent in agents.values():
             _warn_of_memories(agent)
             agent.human, agent.trace, agent.store = None, False, None
         return cls(agents, created)
@@ -84,11 +90,7 @@ class Deployment:
                     "Speech); serve such a chain, or set exposed: false"
                 )
         agents = {name: as_agent(builder.get(name)) for name in names}
-        for name, agent in agents.items():
-            try:
-                _check_workspace(name, agent)
-            except UsageError as error:
-                raise DataError(f"{spec.source.file}: {error}") from error
+        for agent in agents.values():
             _warn_of_memories(agent)
         extensible = frozenset(
             one.name for one in list_exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
@@ -113,19 +115,6 @@ class Deployment:
         agents = [name for name, agent in self.agents.items() if not isinstance(agent.strategy, Through)]
         names = agents or list(self.agents)
         return names[0] if len(names) == 1 else None
-
-
-def _check_workspace(name: str, agent: Agent) -> None:
-    """Raise `UsageError` if the agent, or a member of it, works in a folder, which all tenants would share."""
-    left, seen = [agent.run_spec()], set[int]()
-    while left:
-        spec = left.pop()
-        if spec.harness is not None and spec.harness.folder is not None:
-            there = f"harness.workspace: all who are served would share the folder {spec.harness.folder}"
-            raise UsageError(f"{name} cannot be served: {there}; want true: then each thread or run has its own files")
-        members = [tool.something for tool in spec.tools if is_member(tool) and id(tool.something) not in seen]
-        seen.update(map(id, members))
-        left += [one.run_spec() for one in members]
 
 
 def _warn_of_memories(agent: Agent) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...agent import Agent
+from ...core.loop.compaction import Context
 from ...core.protocols import Model, Strategy
 from ...core.tools.signature import build_schema_signature
 from ...core.tools.tool import Tool
@@ -65,7 +66,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
         return [tool for tool in allowed_tools(found, given) if only is None or tool.name in only]
 
     narrowed = tuple(replace(one, narrow=narrow) for one in agent.spec.tool_functions)
-    other.spec = replace(other.spec, tool_functions=narrowed)
+    other.spec = replace(other.spec, tool_functions=narrowed, context=_choose_context(agent.spec.context, wishes))
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
@@ -84,6 +85,17 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
         limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
+
+
+def _choose_context(context: Context, wishes: Mapping[str, Any]) -> Context:
+    """Return the context with what a request says. Who does not mention `truncation` has that of the agent: a
+    conversation goes on rather than end at OpenAI's default, `disabled`."""
+    asked, on = wishes.get("compaction"), Context()
+    if asked is None and wishes.get("truncation") != "auto":
+        disabled = wishes.get("truncation") == "disabled"
+        return replace(context, clear=None, summary=None, drop=None) if disabled else context
+    summary = (asked or {}).get("compact_threshold") or context.summary or on.summary
+    return replace(context, clear=context.clear or on.clear, summary=summary, drop=context.drop or on.drop)
 
 
 def sampling_of(model: Model) -> dict[str, Any]:

@@ -4,15 +4,14 @@ uploaded, under `uploads/`: files that messages of its thread have or name, or t
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..._internal.concurrency import run_in_thread
 from ...core.files import decode_data_url
 from ...errors import DataError
 from ...runs.stored_workspace import StoredWorkspace
@@ -29,32 +28,26 @@ _STRANGE = re.compile(r"[^\w .()+,=@#~-]|^\.+")
 
 
 class _Upload(NamedTuple):
-    """A file, by a key under which it comes into a workspace once; `data` is a data URL, or bytes."""
+    """A file, and the key under which it comes into a workspace once."""
 
     key: str
     name: str
-    data: str | bytes
+    content: bytes
 
 
 async def prepare_workspace(database: Database, run: RunRow, quota: Quota) -> None:
-    """Give a run that begins its files, once. Raises `NotDone` if they are more than the tenant may keep."""
+    """Give a run that begins its files, once. Raises `WorkspaceError` if they are more than the tenant may keep."""
     if run.request.get("continues"):
         await database.write(partial(_go_on, run=run))
     workspace = StoredWorkspace(database, run, quota)
     uploads = await database.read(partial(_find_uploads, run=run))
     there = {one.path for one in await workspace.list_files()} if uploads else set()
     for one in uploads:
-        data = one.data
-        if isinstance(data, str):
-            try:
-                data = await run_in_thread(partial(decode_data_url, data))
-            except DataError:  # the model is told
-                continue
         stem, dot, ending = _STRANGE.sub("_", one.name)[-200:].rpartition(".")
         names = (f"uploads/{stem}{f'-{n}' if n else ''}{dot}{ending}" for n in range(len(there) + 1))
         path = next(name for name in names if name not in there)
         there.add(path)
-        await workspace.change_files({path: data}, one.key)
+        await workspace.change_files({path: one.content}, one.key)
 
 
 def _go_on(connection: Connection, run: RunRow) -> None:
@@ -77,8 +70,8 @@ def _find_uploads(connection: Connection, run: RunRow) -> list[_Upload]:
             if row is not None and kept is not None:
                 found[key] = _Upload(key, row.body["filename"], bytes(kept.content))
         elif source.url[:5].lower() == "data:":
-            ending = mimetypes.guess_extension(source.url[5:].partition(";")[0]) or ""
-            found[key] = _Upload(key, source.name or f"file-{key[7:15]}{ending}", source.url)
+            with suppress(DataError):  # the client was told, or the model is
+                found[key] = _Upload(key, source.name or f"file-{key[7:15]}", decode_data_url(source.url))
     return list(found.values())
 
 

@@ -99,6 +99,8 @@ def options_of(sent: Mapping[str, Any]) -> Object:
             "verbosity": text.get("verbosity"),
             "shows_reasoning": bool(reasoning.get("summary") or reasoning.get("generate_summary")),
             "max_completion_tokens": sent.get("max_output_tokens"),
+            "truncation": sent.get("truncation"),
+            "compaction": next(iter(sent.get("context_management") or ()), None),
             "user": sent.get("user") or sent.get("safety_identifier"),
         }.items()
         if value

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
@@ -13,10 +13,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...core.values import Usage
+from ...agent import Agent
+from ...core.events import EARLIER
+from ...core.loop.compaction import Window, choose_summarized, summarize_in_pieces
+from ...core.loop.sent_prompts import SentPrompt
+from ...core.protocols import SummaryTask
+from ...core.values import AgentAction, Message, Usage
+from ...run.summaries import summarize
 from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
+from ...store.usage_sums import add_to_sum, day_of, used_by
 from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
 from ..conversations.compaction import TYPE, make_secret, seal_compaction
@@ -26,7 +33,7 @@ from ..http.objects import Include, Object, Wanted, list_objects, new_id
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..models.listing import no_agent
-from ..run_session import RunSession, cancel_for
+from ..run_session import RunSession, cancel_for, check_room
 from .input import count_tokens, items_of_turns
 from .projection import ResponseProjection
 from .response import Part, usage_object
@@ -35,6 +42,7 @@ from .schemas import Compact, InputTokens, ResponseCreate
 from .stored import current_response, find_response
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
+_SHORT = 4_000  # characters of a conversation that is kept verbatim
 _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
 
 
@@ -57,20 +65,53 @@ async def input_tokens(body: InputTokens, context: ContextDep, request: Request)
 
 @router.post("/compact")
 async def compact(body: Compact, context: ContextDep) -> Object:
-    """Pack the conversation, as a model sees it, into one item. No model is called: text is kept verbatim, and what a
-    model does not see (reasoning, images) is left out."""
+    """Pack the conversation, as a model sees it, into one item: a summary by the agent's model, the user's last words
+    and the last turns. A short one is kept verbatim, and so is that of an agent whose hooks judge what its model is
+    asked. What a model does not see (reasoning, images) is left out."""
     if body.model not in (agents := context.server.deployment.agents):
         raise no_agent(body.model, agents)
     if body.input is None and body.previous_response_id is None:
         raise missing_parameter("input")
     dialogue = await read_dialogue(context, body)
     rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
-    packed = [*rules, *items_of_turns(dialogue.turns)]
+    kept, usage = await _summarize_turns(context, agents[body.model], dialogue.turns)
+    packed = [*rules, *items_of_turns(kept)]
     await context.write(make_secret)
     content = await context.read(lambda connection, scope: seal_compaction(connection, scope.tenant, packed))
     item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": content}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
-    return {**shown, "output": [item], "usage": usage_object(Usage())}
+    return {**shown, "output": [item], "usage": usage_object(usage)}
+
+
+async def _summarize_turns(
+    context: Context, agent: Agent, turns: Sequence[Mapping[str, Any]]
+) -> tuple[Sequence[Mapping[str, Any]], Usage]:
+    """Return the turns with a summary in the place of the older ones, and what that used, which is the tenant's."""
+    sent, judged = SentPrompt(EARLIER), any(hook.point in ("before_model", "after_model") for hook in agent.hooks)
+    sent.extend(None, [_message(one) for one in turns])
+    places = () if judged or sent.size < _SHORT else choose_summarized(sent, sent.size, ())
+    if not places:
+        return turns, Usage()
+    await context.write(check_room)
+    users = tuple(one.content for one in sent.messages if one.role == "user")
+    window = Window((await agent.model.abilities()).window)
+    task = SummaryTask(tuple(sent.messages[at] for at in places), users, (), window.count(sent.size // 8), 0)
+    made = await summarize_in_pieces(partial(summarize, agent.model), task, window.room(task.tokens) or sent.size)
+
+    def count(connection: Connection, scope: TenantView) -> None:
+        add_to_sum(connection, scope.tenant, day_of(time.time()), scope.process, used_by(made.usage), scope.user)
+
+    await context.write(count)
+    if not made.text:
+        return turns, made.usage
+    stands = {places[-1]: [{"role": "user", "content": made.text}]}
+    kept = [stands.get(at, []) if at in places else [one] for at, one in enumerate(turns)]
+    return [one for several in kept for one in several], made.usage
+
+
+def _message(turn: Mapping[str, Any]) -> Message:
+    calls = tuple(AgentAction(one["name"], one["arguments"], id=one["id"]) for one in turn.get("tool_calls", ()))
+    return Message(turn["role"], turn["content"], calls, turn.get("tool_call_id", ""), turn.get("name", ""))
 
 
 # ── stored responses ─────────────────────────────────────────────────────────────────────────────

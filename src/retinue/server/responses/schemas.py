@@ -210,6 +210,13 @@ class Reasoning(Wire):
     generate_summary: Literal["auto", "concise", "detailed"] | None = None  # its former name
 
 
+class ContextManagement(Wire):
+    """From how many tokens on the earlier conversation is summarized."""
+
+    type: Literal["compaction"]
+    compact_threshold: Annotated[int, Field(ge=1_000, le=MAX_NUMBER)] | None = None
+
+
 class ConversationId(Wire):
     """A conversation, by id."""
 
@@ -299,4 +306,4 @@ class ResponseCreate(OneOfTwo, InputTokens):
     service_tier: str | None = None
     prompt: dict[str, Any] | None = None
     client_metadata: dict[str, Any] | None = None
-    context_management: list[dict[str, Any]] | None = None
+    context_management: Annotated[list[ContextManagement], Field(max_length=1)] | None = None

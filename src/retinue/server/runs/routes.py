@@ -15,18 +15,18 @@ from ...core.events import Observed
 from ...core.run_texts import unpack_text
 from ...errors import DataError
 from ...runs.run_export import export_run, import_runs, imported_runs, parse_export
-from ...runs.run_texts import find_call_text
 from ...runs.run_view import read_run_after
 from ...store.audit_log import record
 from ...store.event_log import Entry
 from ...store.run_queries import RunFilter, figures_of, page_runs, search_runs
 from ...store.run_row import Kind, RunRow, Status
+from ...store.run_texts import find_call_text
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..http.api_errors import ApiError, not_found
 from ..http.authentication import sees_prompts
 from ..http.common_schemas import SubmitToolOutputs
-from ..http.objects import Object, Wanted, WantedMetadata, listed, own_run, own_view
+from ..http.objects import Object, Wanted, WantedMetadata, call_id as client_call, listed, own_run, own_view
 from ..http.request_body import JsonRoute
 from ..http.sse import STREAMED, event_stream
 from ..run_session import RunSession, answer_as_client, cancel_active
@@ -113,11 +113,13 @@ async def result(run_id: str, call_id: str, context: ContextDep) -> Response:
         view = own_view(connection, scope, run_id)
         hidden = hidden_turns(view.run)
         for entry in view.log:
-            if isinstance(one := entry.event, Observed) and one.observation.call_id == call_id:
-                if view.turn(entry) in hidden:
-                    break
-                kept = find_call_text(connection, run_id, call_id) if one.observation.size else None
-                return one.observation.text if kept is None else unpack_text(kept)
+            seen = entry.event.observation if isinstance(entry.event, Observed) else None
+            if seen is None or call_id not in (seen.call_id, client_call(run_id, seen.call_id)):
+                continue
+            if view.turn(entry) in hidden:
+                break
+            kept = find_call_text(connection, run_id, seen.call_id) if seen.size else None
+            return seen.text if kept is None else unpack_text(kept)
         raise not_found("result", call_id)
 
     text = await context.read(work)

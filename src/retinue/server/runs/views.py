@@ -28,7 +28,6 @@ _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's ow
     "compacted": ("pinned", "texts"),
     "retried": ("problem",),
     "judged": ("about",),
-    "compacted": ("texts",),
 }
 
 

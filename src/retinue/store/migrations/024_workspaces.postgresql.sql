@@ -2,7 +2,6 @@
 CREATE TABLE workspaces (
     id VARCHAR(64) PRIMARY KEY NOT NULL, tenant VARCHAR(64) NOT NULL,
     thread_id VARCHAR(64) UNIQUE, conversation_id VARCHAR(64) UNIQUE, run_id VARCHAR(64) UNIQUE,
-    version INTEGER NOT NULL, files INTEGER NOT NULL,
     FOREIGN KEY(thread_id) REFERENCES threads (id) ON DELETE CASCADE,
     FOREIGN KEY(conversation_id) REFERENCES conversations (id) ON DELETE CASCADE,
     FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
@@ -32,7 +31,7 @@ CREATE TABLE workspace_blobs (
     PRIMARY KEY (tenant, id)
 );
 
-CREATE INDEX workspace_blobs_by_age ON workspace_blobs (created_at);
+CREATE INDEX workspace_blobs_by_age ON workspace_blobs (created_at, tenant, id);
 
 CREATE FUNCTION count_workspace_blobs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN

@@ -69,9 +69,8 @@ def _reflect(strategy: Strategy, task: Task) -> Flow:
 
 def _improve_observation(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Part[Observation]:
     """Return the observation that fits the action, or the last of those that `tool.reflections` allow."""
-    is_final = (
-        tool.find_effects(action.tool_input) == "once" and not tool.approval
-    )  # what was done is done, and nobody would be asked again
+    once = tool.find_effects(action.tool_input) == "once"
+    is_final = once and not tool.approval  # what was done is done, and nobody would be asked again
     seen = first
     tried = [_normalize_input(action.tool_input)]
     for _ in range(tool.reflections):

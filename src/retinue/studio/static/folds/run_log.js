@@ -194,36 +194,30 @@ export function foldRun(events) {
   return fold.log;
 }
 
-/** Return the messages of a span's whole prompt as they were written: those of its prompt's earlier requests, and then a
- *  request's own. `fresh` is the index of the first of its own. `instead` has what the model was shown in place of some
- *  of them, by their indices; an empty one: nothing. */
+/** Return a span's whole prompt: {messages, fresh, sent}. `messages` are those of its prompt's earlier requests, and then a
+ *  request's own, as they were written; `fresh` is the index of the first of its own. `sent` are those that the model was
+ *  shown: also {fresh: whether it is the request's own, instead: whether it stands in the place of what was written}. */
 export function promptOf(spans, span) {
   const messages = [...(span.earlier ?? [])];
-  const instead = new Map();
+  const others = new Map(); // what is shown in the place of messages; an empty one: nothing
   for (const one of spans) {
-    if (one === span && one.kind === "model")
-      return { messages: [...messages, ...one.messages], fresh: messages.length, instead };
     if (one === span) break;
     if (one.prompt !== span.prompt) continue;
-    if (one.kind === "compaction")
-      for (const [at, place] of one.places.entries())
-        instead.set(place, {
-          content: one.texts[at] ?? "",
-          calls: [],
-          ...(one.tier === "summary" && { role: "user", tool: "" }),
-        });
+    if (one.kind === "compaction") for (const [at, place] of one.places.entries()) others.set(place, otherOf(one, at));
     if (one.kind === "model") messages.push(...one.messages);
   }
-  return { messages, fresh: messages.length, instead };
+  const fresh = messages.length;
+  if (span.kind === "model") messages.push(...span.messages);
+  const sent = messages.map((one, at) => {
+    return { ...one, ...others.get(at), fresh: fresh > 0 && at >= fresh, instead: others.has(at) };
+  });
+  return { messages, fresh, sent: sent.filter((one) => !one.instead || one.content) };
 }
 
-/** Return the messages of a prompt as the model was shown them; `fresh` are the request's own, `instead` those that stand
- *  in the place of what was written. */
-export const sentOf = ({ messages, fresh, instead }) =>
-  messages.flatMap((one, at) => {
-    const [other, more] = [instead.get(at), { fresh: fresh > 0 && at >= fresh, instead: instead.has(at) }];
-    return other?.content === "" ? [] : [{ ...one, ...other, ...more }];
-  });
+const otherOf = ({ tier, texts }, at) => {
+  const said = { content: texts[at] ?? "", calls: [] };
+  return tier === "summary" ? { ...said, role: "user", tool: "" } : said;
+};
 
 /** Return the model span whose prompt this one's is to be compared with: the last before it of another prompt, if this
  *  is the first of its own. */

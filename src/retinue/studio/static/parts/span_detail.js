@@ -8,7 +8,6 @@ import {
   progressOf,
   promptOf,
   promptText,
-  sentOf,
   summary,
   title,
   verdictOf,
@@ -96,7 +95,7 @@ function Grammar({ request }) {
 }
 
 function Prompt({ span, spans }) {
-  const { messages, fresh, sent } = useMemo(() => sentPrompt(spans, span), [spans, span.key, spans.length]);
+  const { messages, fresh, sent } = useMemo(() => promptOf(spans, span), [spans, span.key, spans.length]);
   const former = useMemo(() => formerPrompt(spans, span), [spans, span.key]);
   const [changes, setChanges] = useState(false);
   const [all, setAll] = useState(false);
@@ -111,7 +110,7 @@ function Prompt({ span, spans }) {
     </div>
     ${
       changes && former
-        ? html`<${Changes} before=${promptText(sentPrompt(spans, former).sent)} after=${promptText(sent)} />`
+        ? html`<${Changes} before=${promptText(promptOf(spans, former).sent)} after=${promptText(sent)} />`
         : html`
         ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(seen.length)} messages that it had seen before</button>`}
         ${before.length > EARLIER && html`<p class="muted">The last ${EARLIER} of them:</p>`}
@@ -120,11 +119,6 @@ function Prompt({ span, spans }) {
       `
     }
   </section>`;
-}
-
-function sentPrompt(spans, span) {
-  const prompt = promptOf(spans, span);
-  return { ...prompt, sent: sentOf(prompt) };
 }
 
 function Changes({ before, after }) {
@@ -164,7 +158,7 @@ function Call({ span, member, run }) {
   const typed = action.tool === "run_command" && action.tool_input?.command;
   return html`
     ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
-    ${span.told !== undefined && html`<p class="note">A helper in the background: ${span.told ? `its caller was told that it ended with the result of ${span.told.tool}, in step ${span.told.step}` : "its caller was not told yet that it ended"}.</p>`}
+    ${span.told !== undefined && html`<p class="note">A helper in the background: ${span.told ? `its caller was told that it has ended in step ${span.told.step}, with the result of ${span.told.tool}` : "its caller was not told yet that it has ended"}.</p>`}
     ${typed ? html`<${Text} label="Command" value=${`$ ${visible(String(typed))}`} lines=${20} />` : todos ? html`<${Todos} items=${todos} open />` : html`<${Json} label="Input" value=${action.tool_input ?? ""} lines=${20} />`}
     ${command && html`<p class="facts num"><span class=${`status status-${command.exit ? "bad" : "good"}`}><span class="dot" aria-hidden="true"></span>exit code ${command.exit}</span><span class="muted">${duration(command.seconds)}</span>${command.cut && html`<span class="muted">the output was cut</span>`}</p>`}
     ${span.progress.length > 0 && html`<${Reported} progress=${span.progress} start=${span.start} />`}

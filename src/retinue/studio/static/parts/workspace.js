@@ -64,32 +64,29 @@ function Versions({ name, label, none, versions, value }) {
   </select></label>`;
 }
 
-const Row = ({
-  file,
-  index,
-  chosen,
-  choose,
-}) => html`<div id=${`row-${index}`} class="span-row file-row" role="option" aria-selected=${chosen} onClick=${() => choose(index)}>
-  <span class="file-path mono" title=${visible(file.path)}>${visible(file.path)}</span>
-  <span class=${`file-state file-${file.state}`}>${file.state ?? ""}</span>
-  <span class="span-time num">${sizeOf(file.size)}</span>
-</div>`;
+function Row({ file, index, chosen, choose }) {
+  return html`<div id=${`row-${index}`} class="span-row file-row" role="option" aria-selected=${chosen} onClick=${() => choose(index)}>
+    <span class="file-path mono" title=${visible(file.path)}>${visible(file.path)}</span>
+    <span class=${`file-state file-${file.state}`}>${file.state ?? ""}</span>
+    <span class="span-time num">${sizeOf(file.size)}</span>
+  </div>`;
+}
+
+/** How a file's size changed, in words. */
+const changeOf = ({ size, was }) =>
+  was == null ? `new, ${sizeOf(size)}` : size == null ? "removed" : `${sizeOf(was)} → ${sizeOf(size)}`;
 
 function File({ run, file, version, from }) {
   const small = Math.max(file.size ?? 0, file.was ?? 0) <= MOST_BYTES;
-  const read = (one, signal) => contentAt(run, file.path, one, signal);
-  const { data, notice } = useResource(async (signal) => {
-    if (!small) return [null, null];
-    const now = file.state === "removed" ? null : read(version, signal);
-    const old = from == null || file.state === "added" ? null : read(from, signal);
-    return Promise.all([now, old]);
+  const { data, notice } = useResource((signal) => {
+    const read = (there, at) => (small && there ? contentAt(run, file.path, at, signal) : null);
+    return Promise.all([read(file.state !== "removed", version), read(from != null && file.state !== "added", from)]);
   }, []);
   const download = async () =>
     save(file.path.split("/").pop(), new Blob([(await contentAt(run, file.path, version)).slice()]));
-  const says = file.state ? `${sizeOf(file.was)} → ${sizeOf(file.size)}` : sizeOf(file.size);
   return html`<article class="detail" aria-label=${visible(file.path)}>
     <header class="detail-head">
-      <div><h2 class="mono">${visible(file.path)}</h2><p class="facts muted num">${file.state && html`<span>${file.state}</span>`}<span>${says}</span><span>version ${version}</span></p></div>
+      <div><h2 class="mono">${visible(file.path)}</h2><p class="facts muted num"><span>${file.state ? changeOf(file) : sizeOf(file.size)}</span><span>version ${version}</span></p></div>
       <div class="actions">${file.state !== "removed" && html`<button onClick=${download}>Download</button>`}</div>
     </header>
     ${notice ?? html`<${Content} path=${file.path} now=${data[0]} old=${data[1]} compared=${from != null} />`}
@@ -143,8 +140,8 @@ export function Changed({ run, workspace }) {
   const to = (path) => withQuery(`/runs/${run}`, { as: "files", version, from: version - 1, path });
   return html`<section class="stack"><h3>Files changed</h3>
     <ul class="changed">${changed.map(
-      ({ path, size, was }) => html`<li key=${path}><${Link} class="mono" to=${to(path)}>${visible(path)}<//>
-      <span class="muted num">${was == null ? `new, ${sizeOf(size)}` : size == null ? "removed" : `${sizeOf(was)} → ${sizeOf(size)}`}</span></li>`,
+      (one) =>
+        html`<li key=${one.path}><${Link} class="mono" to=${to(one.path)}>${visible(one.path)}<//><span class="muted num">${changeOf(one)}</span></li>`,
     )}</ul>
   </section>`;
 }

@@ -203,7 +203,7 @@ function Spans({ run, log, query, requests }) {
     row &&
     row.runId === run.id &&
     !active &&
-    html`<button onClick=${() => setForking(row.span)}>${row.span.kind === "compaction" ? "Fork with the full prompt" : "Fork from here"}</button>`;
+    html`<button onClick=${() => setForking(forkAt(log, row.span))}>${row.span.kind === "compaction" ? "Fork with the full prompt" : "Fork from here"}</button>`;
   if (!log.spans.length)
     return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
   return html`<div class="workbench ${row ? "has-detail" : ""}">
@@ -221,13 +221,16 @@ function Spans({ run, log, query, requests }) {
         </aside>`
         : html`<aside class="bench-detail bench-hint muted">Choose a row, or press <kbd>j</kbd> and <kbd>k</kbd>, to see its prompt, input and output.</aside>`
     }
-    ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} full=${fullPrompt(log, forking)} close=${() => setForking(null)} />`}
+    ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} full=${forking.full} close=${() => setForking(null)} />`}
   </div>`;
 }
 
-/** Whether a fork is to leave the compactions out: true where it was chosen to; null where there are none. */
-const fullPrompt = (log, { kind, step }) =>
-  log.spans.some((one) => one.kind === "compaction" && one.step <= step) ? kind === "compaction" : null;
+/** Where a fork begins, and whether it leaves the compactions out (null: there are none). One from a compaction begins
+ *  before the request whose prompt was compacted. */
+function forkAt(log, { kind, step }) {
+  if (kind === "compaction") return { step: Math.max(step - 1, 0), full: true };
+  return { step, full: log.spans.some((one) => one.kind === "compaction" && one.step <= step) ? false : null };
+}
 
 const observed = (log, step) =>
   log.spans
