@@ -146,14 +146,18 @@ def test_a_helper_whose_log_is_gone_is_not_made_again() -> None:
 @pytest.mark.parametrize("most", [4, 12, 40, 400])
 def test_helpers_in_the_background_stay_within_the_budget(limit: str, most: int) -> None:
     budget = Budget(30, stale_steps=None, **{limit: most * 100 if limit == "tokens" else most})  # type: ignore[arg-type]
+    many = [task(f"part {at}", background=True) for at in range(3)]
     script = [
-        {"when": "^part", "call": {"tool": "note", "input": {"word": "w"}}},
-        {"when": "^noted", "call": {"tool": "note", "input": {"word": "more"}}},
-        {"when": "is at work|was made|found|end", "call": [task(f"part {at}", background=True) for at in range(3)]},
-        {"when": "^go", "call": [task(f"part {at}", background=True) for at in range(3)]},
+        {"when": "^part", "call": {"tool": "note", "input": {"word": "w"}}, "delay": 0.02},
+        {"when": "^noted w", "call": {"tool": "note", "input": {"word": "more"}}},
+        {"when": "^noted more", "call": {"tool": "note", "input": {"word": "most"}}},
+        {"when": "is at work|was made|found|end|go", "call": many},
         {"when": "", "say": "enough"},
     ]
-    done = agent(script, budget=budget, name="spender").run("go")
+    harness = Harness(workspace=False, shell=False, todos=False, helpers=Helpers(at_once=99, most=999))
+    for number, one in enumerate(script[3:4] * 12):  # ever other tasks
+        script.insert(3, {**one, "call": [task(f"part {number} {at}", background=True) for at in range(3)], "times": 1})
+    done = agent(script, budget=budget, name="spender", harness=harness).run("go")
     logs = [done.events, *done.children.values()]
     requests = sum(type(event).__name__ == "Replied" for log in logs for event in log)
     tokens = sum(event.reply.usage.total_tokens for log in logs for event in log if hasattr(event, "reply"))

@@ -254,13 +254,6 @@ BREAKAGES = (
         ("teams/test_helpers.py",),
     ),
     Breakage(
-        "an approval that a request asks for is not its helpers'",
-        "run/spec.py",
-        "if tool.name in order.approval else tool",
-        "if False else tool",
-        ("teams/test_served_helpers.py",),
-    ),
-    Breakage(
         "what helpers in the background may use is not held for them",
         "core/budgets.py",
         "self._replies += sign * share.get",
@@ -270,7 +263,7 @@ BREAKAGES = (
     Breakage(
         "the model is told of a helper's end again and again",
         "core/tools/helpers.py",
-        "self._ended.update(ended)",
+        "self._ended.add(state.call)",
         "pass",
         ("teams/test_helpers.py",),
     ),

@@ -141,7 +141,6 @@ class RunHelpers:
         if not found:
             return observation
         ended = {call: answer or _LOST for call, answer in found.items()}
-        self._ended.update(ended)
         how = {call: "answered" if one.outcome == "result" else "ended" for call, one in ended.items()}
         notes = [f"(The helper {call} has {end}: {RESULT} says what came of it.)" for call, end in how.items()]
         return replace(
