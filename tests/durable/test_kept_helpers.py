@@ -22,7 +22,14 @@ from retinue.runs.failpoints import await_crash
 pytestmark = pytest.mark.anyio
 HELPERS = 4
 CALLS = [f"call_1_{at}" for at in range(HELPERS)]
-POINTS = ("before event", "before asking", "before reply is written", "before intent", "after intent", "before the end")
+POINTS: tuple[str, ...] = (
+    "before event",
+    "before asking",
+    "before reply is written",
+    "before intent",
+    "after intent",
+    "before the end",
+)
 POINTS += ("after the end", "before members have it", "after members have it")
 
 

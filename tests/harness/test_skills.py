@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.test_ask import refused, retinue
 from retinue import Agent, replay
 from retinue.core.events import Observed
+from retinue.core.protocols import Model
 from retinue.errors import DataError, ToolError
 from retinue.harness import Harness
 from retinue.harness.skills import load_skills
@@ -28,7 +30,7 @@ def front(
 
 
 SCRIPT = "import sys\nprint(sum(map(int, sys.argv[1:])))\n"
-FLAT = {  # one beside the other, with scripts and references
+FLAT: dict[str, str | bytes] = {  # one beside the other, with scripts and references
     "README.md": "Our skills.",
     "adding-up/SKILL.md": front(
         "adding-up", "Adds numbers up.", text="# Adding up\nRun scripts/add.py with the numbers."
@@ -38,12 +40,12 @@ FLAT = {  # one beside the other, with scripts and references
     "brand-voice/SKILL.md": front("brand-voice", "How we write.", "license: MIT\nmetadata:\n  version: 1.0\n"),
     "brand-voice/assets/logo.png": b"\x89PNG\r\n\x1a\n\xff\xfe",
 }
-ONE = {  # a repository that is a skill
+ONE: dict[str, str | bytes] = {  # a repository that is a skill
     "SKILL.md": front("one", "Does one thing.", "allowed-tools: Bash(git:*) Read\ncompatibility: Needs git\n"),
     "LICENSE.txt": "MIT",
     ".git/HEAD": "ref: refs/heads/main",
 }
-NESTED = {  # plugins, each with its skills
+NESTED: dict[str, str | bytes] = {  # plugins, each with its skills
     "plugins/office/plugin.json": "{}",
     "plugins/office/skills/letters/SKILL.md": front("letters", ">\n  Writes letters.\n  In our style.", "version: 2\n"),
     "plugins/office/skills/letters/examples/SKILL.md": "---\nname: not a skill of its own\n---\n",
@@ -124,7 +126,7 @@ def test_a_model_reads_a_skill_and_is_told_what_is_wrong_with_a_call(write: Writ
     assert replay(agent, result).differs is None
 
 
-def _scripted(rules: list[object]) -> object:
+def _scripted(rules: Sequence[Any]) -> Model:
     from retinue.models import PromptModel
 
     return PromptModel("scripted", script=rules)

@@ -3,7 +3,7 @@ The model looks only at its prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,8 @@ def test_a_long_result_is_read_in_full_by_its_owner_alone(served: tuple[Serving,
     assert (found.status, found.text) == (200, look(1))
     assert found.headers["Content-Type"].startswith("text/plain")
     assert at.ask("GET", f"/v1/runs/{run_id}/results/call_9_9").status == 404
-    for more in ({"tenant": "other"}, {"tenant": "default", "user": "lee"}):
+    others: Sequence[dict[str, Any]] = ({"tenant": "other"}, {"tenant": "default", "user": "lee"})
+    for more in others:
         key = at.in_loop(at.database.write(partial(create_key, **more)))
         assert at.ask("GET", path, key=key).status == 404
     assert at.ask("DELETE", f"/v1/responses/{asked.body['id']}").status == 200

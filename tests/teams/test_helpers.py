@@ -45,7 +45,7 @@ def read(*calls: str) -> list[dict[str, Any]]:
     return [{"tool": "task_result", "input": {"helper": call}} for call in calls]
 
 
-def agent(script: Sequence[Mapping[str, Any]], tools: Sequence[Any] = (noting,), **more: Any) -> Agent:
+def agent(script: Sequence[Any], tools: Sequence[Any] = (noting,), **more: Any) -> Agent:
     options: dict[str, Any] = {"strategy": "tool_calling", "harness": ONLY_HELPERS, "name": "top", **more}
     return Agent(PromptModel(script=script, retries=0), tools, **options)
 
@@ -147,7 +147,7 @@ def test_a_helper_whose_log_is_gone_is_not_made_again() -> None:
 def test_helpers_in_the_background_stay_within_the_budget(limit: str, most: int) -> None:
     budget = Budget(30, stale_steps=None, **{limit: most * 100 if limit == "tokens" else most})  # type: ignore[arg-type]
     many = [task(f"part {at}", background=True) for at in range(3)]
-    script = [
+    script: list[dict[str, Any]] = [
         {"when": "^part", "call": {"tool": "note", "input": {"word": "w"}}, "delay": 0.02},
         {"when": "^noted w", "call": {"tool": "note", "input": {"word": "more"}}},
         {"when": "^noted more", "call": {"tool": "note", "input": {"word": "most"}}},
@@ -316,7 +316,7 @@ def test_a_helper_has_only_the_tools_that_it_is_given() -> None:
 def test_the_settings_are_checked() -> None:
     for wrong in ({"depth": 0}, {"most": -1}, {"at_once": "4"}):
         with pytest.raises(Exception, match=r"helpers: .*: want a whole number of 1 or more"):
-            Helpers(**wrong)  # type: ignore[arg-type]
+            Helpers(**wrong)
 
 
 def test_people_decide_on_helpers_that_ask_a_function() -> None:

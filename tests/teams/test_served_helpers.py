@@ -30,7 +30,7 @@ def note(word: str) -> str:
     return "noted"
 
 
-def agent(script: Sequence[Mapping[str, Any]], tools: Sequence[Any] = (), **more: Any) -> Agent:
+def agent(script: Sequence[Any], tools: Sequence[Any] = (), **more: Any) -> Agent:
     tools = tools or [Tool("note", note, effects="once"), Tool("other", note, effects="once")]
     options: dict[str, Any] = {"strategy": "tool_calling", "harness": HELPERS, "name": "top", **more}
     return Agent(PromptModel(script=script, retries=0), tools, **options)
