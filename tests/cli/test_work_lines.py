@@ -23,7 +23,7 @@ def show(data: Any, text: str = "first\nsecond") -> list[str]:
     rules = [{"call": {"tool": "work", "input": {}}}, {"finish": "done"}]
     result = Agent(PromptModel("scripted", script=rules), [work], strategy="tool_calling").run("Work.")
     out = io.StringIO()
-    RunTree(out, lambda text: None if out.write(text) else None).show_result(result)
+    RunTree(out, lambda text: print(text, end="", file=out)).show_result(result)
     lines = [line.strip("│ ") for line in out.getvalue().splitlines()]
     return lines[next(at for at, line in enumerate(lines) if "work()" in line) + 1 :]
 
