@@ -53,7 +53,8 @@ class Host:
         self.file = self.folder / "secret.txt"
         self.file.write_text(self.secret)
         self.file.chmod(0o644)
-        self.process = subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "SECRET": self.secret})
+        environment = {"PATH": os.environ["PATH"], "SECRET": self.secret}
+        self.process = stack.enter_context(subprocess.Popen(["sleep", "600"], env=environment))
         stack.callback(self.process.kill)
         self.server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.abstract = f"retinue-{self.marker}"

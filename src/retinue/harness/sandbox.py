@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.concurrency import run_in_thread
+from ..core.workspace import MOST_FILES
 from ..errors import NotDone, UsageError
 from .command_output import CommandOutput
 from .network_proxy import PORT, open_proxy
@@ -44,7 +45,7 @@ _OWN_ETC = {"passwd": "agent:x:1000:1000::/tmp:/bin/sh\n", "group": "agent:x:100
 _ENVIRONMENT = {"HOME": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _MAX_COMMAND = 100_000  # characters
-_MAX_FILES, _MAX_DEPTH, _OPEN_FILES = 20_000, 64, 256  # files and folders of a command; files that a process has open
+_MAX_DEPTH, _OPEN_FILES = 64, 256  # of folders; files that a process has open
 _PACE = 0.25  # seconds between looks
 
 
@@ -180,8 +181,8 @@ class Sandbox:
             with suppress(OSError):
                 said = entry.stat(follow_symlinks=False)
                 used += max(said.st_size, said.st_blocks * 512)  # of a sparse file, what it would be elsewhere
-            if files > _MAX_FILES or depth > _MAX_DEPTH:
-                return f"it made more than {_MAX_FILES:,} files, or folders more than {_MAX_DEPTH} levels deep"
+            if files > MOST_FILES or depth > _MAX_DEPTH:
+                return f"it made more than {MOST_FILES:,} files, or folders more than {_MAX_DEPTH} levels deep"
             if used > self.disk:
                 break
         for one in _find_below(process) if process else ():
