@@ -119,7 +119,7 @@ def test_only_true_quotes_are_pinned() -> None:
 def test_a_fork_without_compactions_shows_everything() -> None:
     history = said(20)
     result = Agent(Reader(2_000), name="forked").run("ROOM 1?", history=history)
-    wide = Reader(50_000)
+    wide = Reader(50_000, name="wide reader")
     full = asyncio.run(fork(Agent(wide, name="forked"), result, 0, compacted=False).finish())
     assert [one.content for one in wide.asked[-1].prompt.messages[:-1]] == [one.content for one in history]
     assert not compacted(full.events)

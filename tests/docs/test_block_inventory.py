@@ -54,6 +54,7 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
     ("replay.md", "json"): "the body of a reply",
     ("replay.md", "py"): "a test that `retinue runs pin` writes",
     ("server.md", "json"): "the body of a request; tests/server/test_audio.py sends such ones",
+    ("skills.md", ""): "a drawing",
     ("telemetry.md", ""): "output: a tree of spans",
     ("testing.md", ""): "output: a failure",
     ("tour.md", ""): "a drawing",
@@ -71,6 +72,7 @@ BESIDE = {  # files that the pages' files name
     "worker_agent_tools.yaml": (
         "search_knowledge_base: {callable_api: worker_agent_tools.py:search_knowledge_base, description: Searches.}\n"
     ),
+    "skills/SKILL.md": "---\nname: skills\ndescription: Checks invoices.\n---\n# Checking\n",
     "facts.jsonl": '{"title": "Lyon", "text": "Lyon has 522,250 inhabitants."}\n',
 }
 
@@ -103,6 +105,7 @@ def files() -> Iterator[tuple[str, str]]:
 
 def test_the_files_are_right(tmp_path: Path) -> None:
     for name, beside in BESIDE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(beside)
     for place, text in files():
         (tmp_path / "agents.yml").write_text(text, encoding="utf-8")

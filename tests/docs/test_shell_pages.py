@@ -205,6 +205,13 @@ def assistants(reader: Reader, request: pytest.FixtureRequest) -> None:
     reader.save("agents.yml", blocks(text_of("assistants.md"), "yaml")[0])
 
 
+def skills(reader: Reader, request: pytest.FixtureRequest) -> None:
+    """The page's file, and a skill."""
+    reader.save("agents.yml", blocks(text_of("skills.md"), "yaml")[0])
+    reader.paste("mkdir -p skills/invoices")
+    reader.save("skills/invoices/SKILL.md", "---\nname: invoices\ndescription: Checks invoices.\n---\n# Checking\n")
+
+
 SCENES: dict[str, Scene] = {
     "README.md": pip,
     "assistants.md": assistants,
@@ -222,6 +229,7 @@ SCENES: dict[str, Scene] = {
     "quotas.md": nothing,
     "replay.md": replay,
     "server.md": server,
+    "skills.md": skills,
     "studio.md": studio,
     "telemetry.md": simple,
     "upgrades.md": upgrades,

@@ -256,8 +256,8 @@ class Run(Generic[Answer]):
         return await read_agents_files(named, self._context.workspace)
 
     async def _find_window(self, started: Started) -> int | None:
-        """Return the model's window in tokens: that of the log, unless the run goes on with what may be another."""
-        if not (self.regardless and self._begun):
+        """Return the model's window in tokens: that of the log, unless the run goes on with another model."""
+        if not (self.regardless and self._begun) or started.model == self._spec.model.name:
             return started.abilities.window
         try:
             return (await self._deadline.wait(self._find_abilities())).window
