@@ -141,6 +141,7 @@ def test_words_without_an_action_are_the_answer(name: str, said: tuple[str, str]
         ("Paris\n\nQuestion: more?\nThought: hm\nAction: search\nAction Input: b", "Paris"),
         ("Paris\nThought: hm\nAction: search\nAction Input: b", "Paris"),
         ("Paris\nAction: None", "Paris"),
+        ("Paris. Thought: I know. Action: None. Action Input: None. Observation: None.", "Paris."),
         ("Thoughtful people\nlive there", "Thoughtful people\nlive there"),
     ],
 )

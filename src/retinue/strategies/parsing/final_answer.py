@@ -47,7 +47,8 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
         inputs = [part.begin for part in parts if part.kind == "input"]
         for action in (part for part in parts if part.kind == "action"):
             name = re.split(r"[\[(\n]", action.text, maxsplit=1)[0]
-            if action.end in inputs or match_tool(strip_tool_name(name), tools):
+            acts = not name or squeeze(name) not in NO_ACTION
+            if acts and (action.end in inputs or match_tool(strip_tool_name(name), tools)):
                 return True
     if "{" not in text and "<" not in text:
         return False
