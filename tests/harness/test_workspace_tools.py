@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fakes.until import until
 from fakes.workspaces import HOSTILE, make_links, seen, told, writer
 from retinue import Agent, PromptModel, RunContext
 from retinue.core.workspace import WorkspaceError
@@ -204,8 +205,12 @@ def test_temporary_files_live_as_long_as_the_agent() -> None:
     assert len({*folders}) == 3
     assert all(one.is_dir() for one in folders)
     del agent
-    gc.collect()
-    assert not any(one.exists() for one in folders)
+
+    def are_gone() -> bool:
+        gc.collect()
+        return not any(one.exists() for one in folders)
+
+    assert until(are_gone)  # the loop in the background may still hold what has just ended
 
 
 def test_members_share_the_files_of_the_run_at_the_top(tmp_path: Path) -> None:
