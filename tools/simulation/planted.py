@@ -207,7 +207,8 @@ def concerns(name: str, plan: Plan) -> bool:
     """Whether a plan has what a bug is about: for some, most have not."""
     match name:
         case "an epoch check left out":
-            return any(fault.kind == "pause" and fault.size > 10 for fault in plan.faults)
+            pauses = any(fault.kind == "pause" and fault.size > 10 for fault in plan.faults)
+            return pauses and any(order.expires for order in plan.orders)
         case "a park that ends the run":
             return any(fault.kind == "stop" and fault.size < 5 for fault in plan.faults)
         case "a lost write that counts as done":
