@@ -102,7 +102,7 @@ def test_what_takes_too_long_is_stopped_and_its_files_stay(tmp_path: Path) -> No
 
 @needs_bwrap
 def test_limits_stop_a_command(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {"memory": 150_000_000, "disk": 20_000_000, "processes": 20}
+    limits: dict[str, Any] = {"memory": 150_000_000, "disk": 20_000_000, "processes": 60}
     many = "for i in 1 2 3 4 5 6; do (x=$(head -c 50M /dev/zero | tr '\\0' x); sleep 20) & done; wait"
     found = {}
     for name, command in {
