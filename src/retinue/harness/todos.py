@@ -34,7 +34,8 @@ def _keep_list(items: list[Todo]) -> ToolReturn:
             raise NotDone(f"items[{at}].text: want 1 to {LONGEST} characters, not {len(one.text)}")
     lines = [f"{_MARKS[one.status]} {one.text}" for one in todos]
     done = sum(one.status == "completed" for one in todos)
-    head = f"The list has {len(todos)} items, {done} of them completed:" if todos else "The list is empty."
+    count = f"{len(todos)} item{'s' * (len(todos) != 1)}"
+    head = f"The list has {count}, {done} of them completed:" if todos else "The list is empty."
     return ToolReturn("\n".join([head, *lines]), data={"todos": [asdict(one) for one in todos]})
 
 

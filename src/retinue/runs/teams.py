@@ -232,20 +232,19 @@ def settle_caller(
 
 
 def _select_awaited(connection: Connection, run_id: str, members: Mapping[str, Status]) -> Mapping[str, Status]:
-    """Return those of a run's members for which it waits: by their own calls, or by one that reads a helper's answer.
-    Other helpers are in the background."""
-    if not members:
+    """Return those of a run's members for which it waits: not the helpers in the background, unless a call reads the
+    answer of one."""
+    rows = [row for one in members if (row := find_run(connection, one)) is not None]
+    beside = {row.id for row in rows if (row.request.get(HELPER) or {}).get("background")}
+    if not beside:
         return members
-    calls: dict[str, str] = {}
+    reads: dict[str, str] = {}
     for _, event in read_kinds(connection, [run_id], ("called", "observed")):
-        if isinstance(event, Called):
-            action = event.action
-            given = action.tool_input if action.tool == RESULT and isinstance(action.tool_input, Mapping) else {}
-            calls[action.id] = str(given.get("helper", action.id))
+        if isinstance(event, Called) and event.action.tool == RESULT and isinstance(event.action.tool_input, Mapping):
+            reads[event.action.id] = member_run_id(run_id, str(event.action.tool_input.get("helper")))
         elif isinstance(event, Observed):
-            calls.pop(event.observation.call_id, None)
-    awaited = {member_run_id(run_id, call) for call in calls.values()}
-    return {member: status for member, status in members.items() if member in awaited}
+            reads.pop(event.observation.call_id, None)
+    return {member: status for member, status in members.items() if member not in beside or member in reads.values()}
 
 
 def _with_schemas(calls: Sequence[Mapping[str, Any]], members: Sequence[RunRow | None]) -> list[dict[str, Any]]:

@@ -216,13 +216,15 @@ async def summarize_in_pieces(
 def _split_messages(messages: Sequence[Message], most: int) -> Iterator[list[Message]]:
     """Yield the messages in pieces of at most `most` characters; the middle of one that is longer is cut out."""
     piece: list[Message] = []
+    size = 0
     for one in messages:
         if len(one.content) > most:
             one = replace(one, content=one.content[: most - most // 3] + _CUT + one.content[-(most // 3) :])
-        if piece and sum(map(measure_message, (*piece, one))) > most:
+        if piece and size + measure_message(one) > most:
             yield piece
-            piece = []
+            piece, size = [], 0
         piece.append(one)
+        size += measure_message(one)
     if piece:
         yield piece
 

@@ -82,7 +82,7 @@ class SentPrompt:
         if any(one is not other for one, other in zip(messages, self.messages[first:], strict=True)):
             kept = self._cut(first)
             self.messages[first:] = messages
-            self._rebuild(kept, first)
+            self._send_again(kept, first)
 
     def show(self, place: int) -> Message | None:
         """Return what is sent in the place of a message."""
@@ -106,7 +106,7 @@ class SentPrompt:
                 self.shown[at] = replace(self.messages[at], content=text, files=()) if text else None
         if made.tier == "summary":
             self.summary, self.pinned = max((at for at, text in there.items() if text), default=None), made.pinned
-        self._rebuild(kept, first)
+        self._send_again(kept, first)
 
     def write_shown(self) -> list[Compacted]:
         """Return events that make of this prompt's messages what is sent of them now."""
@@ -124,20 +124,21 @@ class SentPrompt:
         return tuple([one for at in range(len(self.messages)) if (one := self.show(at)) is not None])
 
     def _cut(self, first: int) -> Prompt | None:
-        """Return what is sent before this place."""
+        """Return what is sent before this place, of which only that counts in the size from now on."""
+        self.size -= sum(map(self.measure, range(first, len(self.messages))))
         kept = self._prompt
         for at in range(len(self.messages) - 1, first - 1, -1):
             if self.show(at) is not None and kept is not None:
                 kept = kept.before
         return kept
 
-    def _rebuild(self, kept: Prompt | None, first: int) -> None:
-        """Send what is shown from this place on after `kept`."""
+    def _send_again(self, kept: Prompt | None, first: int) -> None:
+        """Send what is shown from this place on after `kept`, what `_cut` returned."""
         left = [one for at in range(first, len(self.messages)) if (one := self.show(at)) is not None]
         if self.number != EARLIER:
             self._prompt = kept.add(*left) if kept else Prompt(left[0]).add(*left[1:])
         self._is_copy = True
-        self.size = sum(map(self.measure, range(len(self.messages))))
+        self.size += sum(map(self.measure, range(first, len(self.messages))))
 
 
 class SentPrompts:
