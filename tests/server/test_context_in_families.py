@@ -74,6 +74,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Serving, Reader]]:
     agents = {
         "reader": Agent(model, name="reader"),
         "judged": Agent(model, name="judged", hooks=[Hook("before_model", lambda event, context: None)]),
+        "thrifty": Agent(Reader(2_000, fails=True), name="thrifty", context=Context(model=model)),
         "looker": Agent(Looker(8_000), [look], name="looker", max_steps=60, context=Context(summary=None)),
     }
     with Serving(tmp_path, agents) as at:
@@ -130,6 +131,8 @@ def test_a_compaction_item_is_a_summary(served: tuple[Serving, Reader]) -> None:
     assert len(model.asked[-1].prompt.messages) < 20
     whole = at.ask("POST", "/v1/responses/compact", {"model": "judged", "input": said(20)}).body
     assert whole["usage"]["total_tokens"] == 0, "its hooks judge what its model is asked"
+    made = at.ask("POST", "/v1/responses/compact", {"model": "thrifty", "input": said(20)}).body
+    assert made["usage"]["total_tokens"] > 0, "the model of its context summarizes"
 
 
 def test_a_long_result_is_read_in_full_by_its_owner_alone(served: tuple[Serving, Reader]) -> None:

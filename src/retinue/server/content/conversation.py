@@ -98,7 +98,7 @@ def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple
     """Split a conversation into its history and the question, the user's last message. If tools or the agent spoke
     after it, all turns are history, and the question is repeated, or asks to continue. Raises `UsageError` if there is
     nothing to answer."""
-    turns = [turn for turn in map(_message, said) if turn.content.strip() or turn.calls or turn.role == "tool"]
+    turns = [turn for turn in map(read_turn, said) if turn.content.strip() or turn.calls or turn.role == "tool"]
     if not turns:
         turns = [Message("user", otherwise)]
     *before, last = turns
@@ -110,7 +110,8 @@ def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple
     return turns, Message("user", asked if last.role == "tool" else GO_ON)
 
 
-def _message(turn: Mapping[str, Any]) -> Message:
+def read_turn(turn: Mapping[str, Any]) -> Message:
+    """Return a stored turn as a message for a model."""
     text = text_of(turn["content"])
     files = tuple(File(**one) for one in turn.get("images") or shown_in(turn["content"]))
     if turn["role"] == "tool":

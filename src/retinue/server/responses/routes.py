@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
@@ -13,20 +13,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...agent import Agent
-from ...core.events import EARLIER
-from ...core.loop.compaction import Window, choose_summarized, summarize_in_pieces
-from ...core.loop.sent_prompts import SentPrompt
-from ...core.protocols import SummaryTask
-from ...core.values import AgentAction, Message, Usage
-from ...run.summaries import summarize
+from ...core.values import Usage
 from ...store.run_queries import active_team, delete_runs, set_deleted
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import add_to_sum, day_of, used_by
 from ..agents.overrides import tools_of
 from ..context import Context, ContextDep
-from ..conversations.compaction import TYPE, make_secret, seal_compaction
+from ..conversations.compaction import TYPE, choose_turns, make_secret, seal_compaction, summarize_turns
 from ..conversations.items import PREFIXES, item_view
 from ..http.api_errors import ApiError, missing_parameter
 from ..http.objects import Include, Object, Wanted, list_objects, new_id
@@ -42,7 +36,6 @@ from .schemas import Compact, InputTokens, ResponseCreate
 from .stored import current_response, find_response
 
 router = APIRouter(prefix="/responses", route_class=JsonRoute)
-_SHORT = 4_000  # characters of a conversation that is kept verbatim
 _CANCELLING = 10.0  # seconds that a request waits for a cancelled run to end
 
 
@@ -74,8 +67,12 @@ async def compact(body: Compact, context: ContextDep) -> Object:
         raise missing_parameter("input")
     dialogue = await read_dialogue(context, body)
     rules = [{"type": "message", "role": "developer", "content": rule} for rule in dialogue.rules]
-    kept, usage = await _summarize_turns(context, agents[body.model], dialogue.turns)
-    packed = [*rules, *items_of_turns(kept)]
+    agent, turns, usage = agents[body.model], dialogue.turns, Usage()
+    if places := choose_turns(agent, turns):
+        await context.write(check_room)
+        turns, usage = await summarize_turns(agent, turns, places)
+        await context.write(partial(_count_summary, usage=usage))
+    packed = [*rules, *items_of_turns(turns)]
     await context.write(make_secret)
     content = await context.read(lambda connection, scope: seal_compaction(connection, scope.tenant, packed))
     item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": content}
@@ -83,35 +80,9 @@ async def compact(body: Compact, context: ContextDep) -> Object:
     return {**shown, "output": [item], "usage": usage_object(usage)}
 
 
-async def _summarize_turns(
-    context: Context, agent: Agent, turns: Sequence[Mapping[str, Any]]
-) -> tuple[Sequence[Mapping[str, Any]], Usage]:
-    """Return the turns with a summary in the place of the older ones, and what that used, which is the tenant's."""
-    sent, judged = SentPrompt(EARLIER), any(hook.point in ("before_model", "after_model") for hook in agent.hooks)
-    sent.extend(None, [_message(one) for one in turns])
-    places = () if judged or sent.size < _SHORT else choose_summarized(sent, sent.size, ())
-    if not places:
-        return turns, Usage()
-    await context.write(check_room)
-    users = tuple(one.content for one in sent.messages if one.role == "user")
-    window = Window((await agent.model.abilities()).window)
-    task = SummaryTask(tuple(sent.messages[at] for at in places), users, (), window.count(sent.size // 8), 0)
-    made = await summarize_in_pieces(partial(summarize, agent.model), task, window.room(task.tokens) or sent.size)
-
-    def count(connection: Connection, scope: TenantView) -> None:
-        add_to_sum(connection, scope.tenant, day_of(time.time()), scope.process, used_by(made.usage), scope.user)
-
-    await context.write(count)
-    if not made.text:
-        return turns, made.usage
-    stands = {places[-1]: [{"role": "user", "content": made.text}]}
-    kept = [stands.get(at, []) if at in places else [one] for at, one in enumerate(turns)]
-    return [one for several in kept for one in several], made.usage
-
-
-def _message(turn: Mapping[str, Any]) -> Message:
-    calls = tuple(AgentAction(one["name"], one["arguments"], id=one["id"]) for one in turn.get("tool_calls", ()))
-    return Message(turn["role"], turn["content"], calls, turn.get("tool_call_id", ""), turn.get("name", ""))
+def _count_summary(connection: Connection, scope: TenantView, usage: Usage) -> None:
+    """Add what a summary used to the sums of the tenant."""
+    add_to_sum(connection, scope.tenant, day_of(time.time()), scope.process, used_by(usage), scope.user)
 
 
 # ── stored responses ─────────────────────────────────────────────────────────────────────────────
