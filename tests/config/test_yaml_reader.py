@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
 from retinue._internal import yaml_text as yaml_reader
+from retinue._internal.source_text import Place, fail
 from retinue._internal.yaml_text import read_file, read_text
-from retinue.config.problems import Place, fail
 from sampling import examples
 
 DATA = Path(__file__).parents[1] / "data" / "formats"

@@ -1,7 +1,7 @@
 """Configuration files: YAML with source positions, frozen specs, checks, and tool files."""
 
+from .._internal.source_text import Problem
 from .file_check import check, load_spec
-from .problems import Problem
 from .specs import FileSpec, build_json_schema, dump
 from .tool_files import load_tools
 

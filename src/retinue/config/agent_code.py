@@ -21,12 +21,12 @@ from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
 from .._internal.message_text import suggest_name
+from .._internal.source_text import Problem
 from ..agent import Agent
 from ..errors import DataError, ForeignExit, UsageError
 from ..pipelines import Pipeline
 from ..run.handoff import Handoff
 from ..teams import MessageGroup
-from .problems import Problem
 
 _USUAL = ("agents", "agent", "app")  # what is served of code of which no name is given
 _NAME = r"[A-Za-z_]\w*"

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from .._internal.redaction import redact
+from .._internal.source_text import Source
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.protocols import Strategy
@@ -34,7 +35,6 @@ from ..strategies.react import React
 from .builder import Builder
 from .environment import mask_secrets
 from .export import Origin
-from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
@@ -137,9 +137,8 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     made.strategy = _with_settings(made.strategy, kept["strategy"])
     if describe(made.model) == describe(agent.model):
         made.model = agent.model  # with its connections
-    compared = (
-        _COMPARED if builder is not None else (*_COMPARED, "model")
-    )  # a file's model was just made of what the file said
+    of_file = builder is not None  # whose model was just made of what the file said
+    compared = _COMPARED if of_file else (*_COMPARED, "model")
     now = _write_specification(made.spec, as_in_file=_is_as_in_file(made))
     if problems := list(_find_differences(kept, now, compared)):
         raise AgentChanged("; ".join(problems))

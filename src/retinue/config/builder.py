@@ -15,6 +15,7 @@ from typing import Any
 from .._internal.containment import call_contained
 from .._internal.message_text import suggest_name
 from .._internal.pin_file import PINS
+from .._internal.source_text import Found, KeyPath, fail
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
@@ -42,7 +43,7 @@ from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
 from .environment import Resolved, resolve, resolve_component
 from .export import Origin
 from .named_code import is_named_code, load_named_code, load_strategy, make_component
-from .problems import Found, KeyPath, describe_unknown, fail
+from .problems import describe_unknown
 from .references import (
     Part,
     find_reached,

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from .._internal.redaction import NAMES, PARAMETERS
+from .._internal.source_text import Found, KeyPath
 from .._internal.yaml_text import parse_scalar_or_text
 from ..core.context_templates import describe_bad_template, is_template
-from .problems import Found, KeyPath, describe_unknown
+from .problems import describe_unknown
 from .registry import COMPONENTS, fits
 from .specs import FileSpec
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from .._internal.source_text import Found, KeyPath, Place, Problem, Source, fail
 from .._internal.yaml_text import read_file
 from ..errors import DataError
 from .part_checks import check_agents, check_circles, check_components, check_groups, check_pipelines
-from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
+from .problems import Node, validate
 from .references import check_depth
 from .registry import ROOTS
 from .rule_of_two import check_bound, check_rule_of_two

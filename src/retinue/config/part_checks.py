@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from .._internal.message_text import find_nearest
 from .._internal.pin_file import PINS
+from .._internal.source_text import MAX_FOUND, Found, KeyPath, Source
 from ..core.tools.delegation import HANDOFF
 from ..errors import DataError, UsageError
 from ..harness import Harness
@@ -27,18 +28,7 @@ from ..teams.role import END, START, check_role_name
 from ..teams.selectors import ExpressionError, parse_expression
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from .named_code import is_named_code, parse_named_code
-from .problems import (
-    MAX_FOUND,
-    Found,
-    KeyPath,
-    Node,
-    Source,
-    describe_unknown,
-    find_invalid,
-    find_unknown,
-    format_value,
-    validate,
-)
+from .problems import Node, describe_unknown, find_invalid, find_unknown, format_value, validate
 from .references import name_worker_tool
 from .registry import COMPONENTS, ENGINES, GUARDRAILS, MEMORIES, MEMORY_TYPES, ROOTS, TOOLS
 from .specs import FieldType, ToolOptions

@@ -17,10 +17,10 @@ from typing import Any
 from platformdirs import user_config_path
 
 from .._internal.message_text import suggest_name
+from .._internal.source_text import Found, fail
 from .._internal.yaml_text import read_file
 from ..core.prices import Price, PriceList, use_price_list
 from ..errors import UsageError
-from .problems import Found, fail
 
 VARIABLE, NAME = "RETINUE_PRICES", "prices.yml"
 _KEYS = ("currency", "models")

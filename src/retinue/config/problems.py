@@ -11,13 +11,10 @@ from pydantic_core import ErrorDetails
 
 from .._internal.message_text import find_nearest, suggest_name
 from .._internal.source_text import (
-    MAX_FOUND as MAX_FOUND,
-    Found as Found,
-    KeyPath as KeyPath,
-    Place as Place,
-    Problem as Problem,
-    Source as Source,
-    fail as fail,
+    MAX_FOUND,
+    Found,
+    KeyPath,
+    Source,
 )
 from .registry import COMPONENTS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from .._internal.source_text import Found
 from ..core.budgets import Budget
-from .problems import Found
 from .registry import COMPONENTS
 from .specs import (
     SECTIONS,

@@ -170,7 +170,6 @@ COMPONENTS: Mapping[str, TypeEntry] = {
 
 MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an agent's `memory` may name
 
-_IN_WORKSPACE = ("list_files", "read_file", "write_file", "edit_file", "search_files")
 _OF_WORKSPACES = ("list_files", "read_file", "write_file", "edit_file", "search_files")
 TOOLS: Mapping[str, TypeEntry] = {
     **{name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")},

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.redaction import NAMES
+from .._internal.source_text import Found, KeyPath
 from .._internal.yaml_text import read_file
 from ..core.context_templates import is_bound
-from .problems import Found, KeyPath, validate
+from .problems import validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
 from .registry import COMPONENTS
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef

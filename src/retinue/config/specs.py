@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr
 from pydantic_core import CoreSchema, core_schema
 
+from .._internal.source_text import Source
 from .._internal.yaml_text import dump_value
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import ToolExample
 from ..models.settings import Effort, Reason, Verbosity
 from ..run.spec import LONGEST, MOST, as_question
 from ..strategies import STRATEGIES
-from .problems import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
 
 SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
@@ -23,7 +23,7 @@ ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Tier = Annotated[float, Field(gt=0, le=1)]
+ShareOrTokens = Annotated[float, Field(gt=0)]
 Effects = Literal["read", "idempotent", "once"]
 
 
@@ -298,12 +298,12 @@ class HarnessSpec(Spec):
 
 
 class ContextSpec(Spec):
-    """The shares of the window of each tier, as in `retinue.Context`; `null` turns one off."""
+    """The shares of the window of each tier, or tokens above 1, as in `retinue.Context`; `null` turns one off."""
 
-    results: Tier | None = None
-    clear: Tier | None = None
-    summary: Tier | None = None
-    drop: Tier | None = None
+    results: ShareOrTokens | None = None
+    clear: ShareOrTokens | None = None
+    summary: ShareOrTokens | None = None
+    drop: ShareOrTokens | None = None
     model: Name | None = None
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from .._internal.message_text import find_nearest, suggest_name
 from .._internal.redaction import redact_excerpt
+from .._internal.source_text import Found, KeyPath, Problem, Source, fail
 from .._internal.yaml_text import read_file
 from ..core.context_templates import describe_bad_template
 from ..core.tools.signature import Argument, Signature, build_signature
@@ -37,18 +38,7 @@ from ..tools.function_loader import (
 )
 from ..tools.packages import find_installed, lock_file, parse_requirements
 from .environment import Resolved, resolve
-from .problems import (
-    Found,
-    KeyPath,
-    Node,
-    Problem,
-    Source,
-    describe_unknown,
-    fail,
-    find_invalid,
-    format_value,
-    validate,
-)
+from .problems import Node, describe_unknown, find_invalid, format_value, validate
 from .registry import TOOLS, TypeEntry, fits, list_roots
 from .specs import ToolEntry, ToolFile
 
