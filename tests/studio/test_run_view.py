@@ -122,9 +122,8 @@ def test_a_live_run_looks_at_each_event_once(visit: Visit, staged: Serving, oper
     run = ask(staged, "slow", "Count.", operator)
     page = visitor.see(f"/runs/{run}", "word1 word2")
     expect(page.locator(".span-says")).to_contain_text("word25")
-    looks = page.evaluate("looks")
-    assert len(looks) >= 10
-    assert set(looks) == {1}
+    page.wait_for_function("looks.length >= 10")
+    assert set(page.evaluate("looks")) == {1}
     request(staged, "POST", f"/v1/runs/{run}/cancel", {}, key=operator)
 
 
