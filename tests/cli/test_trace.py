@@ -258,6 +258,13 @@ def _cut(text: str, sizes: list[int]) -> Iterator[str]:
         at, turn = at + size, turn + 1
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_an_escape_sequence_that_comes_in_pieces_is_taken_out_whole(size: int) -> None:
+    pieces = Paragraph(0)
+    written = "".join(map(pieces.add, _cut("a\x1b[31mb\x1b]0;pwned\x07c\x1b]0;t\x1b\\d", [size]))) + pieces.end()
+    assert written == "abcd\n"
+
+
 def test_what_turns_the_direction_of_writing_or_moves_the_cursor_is_taken_out() -> None:
     assert clean("a\x1b[2Jb\x1b]0;t\x07c\r\u202ed\ne\tf") == "abcd\ne\tf"
 
