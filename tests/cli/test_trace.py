@@ -258,11 +258,12 @@ def _cut(text: str, sizes: list[int]) -> Iterator[str]:
         at, turn = at + size, turn + 1
 
 
+@pytest.mark.parametrize("width", [0, 40])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_an_escape_sequence_that_comes_in_pieces_is_taken_out_whole(size: int) -> None:
-    pieces = Paragraph(0)
-    written = "".join(map(pieces.add, _cut("a\x1b[31mb\x1b]0;pwned\x07c\x1b]0;t\x1b\\d", [size]))) + pieces.end()
-    assert written == "abcd\n"
+def test_an_escape_sequence_that_comes_in_pieces_is_taken_out_whole(size: int, width: int) -> None:
+    pieces = Paragraph(width, rest="")
+    text = "a \x1b[31mb\x1b]0;pwned by me\x07c\x1b]0;t\x1b\\d\x1b["  # the last one never ends
+    assert "".join(map(pieces.add, _cut(text, [size]))) + pieces.end() == "a bcd[\n"
 
 
 def test_what_turns_the_direction_of_writing_or_moves_the_cursor_is_taken_out() -> None:

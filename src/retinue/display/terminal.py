@@ -16,9 +16,10 @@ _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
     r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # these change the text direction
 )
-_CUT = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,5}|\][^\x07\x1b]{0,200}\x1b?)?\Z")  # an escape sequence that goes on
 _WORD = re.compile(r"\s*\S+")
 _UNENDED = re.compile(r"(?:\s+|^)\S*\Z|\Z")  # the last word, which may be incomplete
+# The beginning of an escape sequence at the end, if there is one; none is waited for that never ends.
+_BEGUN = re.compile(r"(?:\x1b(?:\[[0-9;?]{0,20}[ -/]{0,5}|\][^\x07\x1b]{0,200}\x1b?)?)?\Z")
 _WIDTH = 80  # default number of columns
 _HEIGHT = 24  # and of lines
 _BAR = 20  # characters
@@ -184,20 +185,21 @@ class Paragraph:
         self._paint = paint
         self._column = count_cells(first)
         self._held = ""
-        self._cut = ""
         self._ink = ""
 
     def add(self, piece: str, ink: str = "", *, whole: bool = False) -> str:
-        """Return what can be written now; unless the piece is `whole`, its last word may not be, and is held back."""
+        """Return what can be written now; unless the piece is `whole`, its last word or escape sequence may not be, and
+        is held back."""
         self._ink = ink
-        piece = self._cut + piece
-        cut = None if whole else _CUT.search(piece)
-        self._cut = cut.group() if cut else ""
-        *lines, last = (self._held + clean(piece.removesuffix(self._cut)).replace("\t", _TAB)).split("\n")
+        text = self._held + piece
+        begun = len(text)
+        if not whole:
+            begun = _BEGUN.search(text).start()  # type: ignore[union-attr] # it always matches
+        *lines, last = clean(text[:begun]).replace("\t", _TAB).split("\n")
         at = len(last)
         if self._width and not whole:
             at = _UNENDED.search(last).start()  # type: ignore[union-attr] # it always matches
-        self._held = last[at:]
+        self._held = last[at:] + text[begun:]
         begin, self._begin = self._begin, ""
         before = f"\n{self._paint(self._rest, DIM)}"
         placed = self._place_words([*lines, last[:at]])
